@@ -2,27 +2,28 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# The same settings everywhere, so that all builds and tests share one cache.
+# All builds and tests have the same settings, so that they share one cache.
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath -buildvcs=false
 
-# A release's tag, else the version that comes next, by CHANGELOG.md, and the commit.
+# The tag of a release, or else the next version in CHANGELOG.md and the commit.
 VERSION    := $(shell build/version.sh)
 COMMIT     := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
-# The release of Kubernetes that a module's go.mod asks for.
+# The release of Kubernetes in the go.mod of a module.
 kubernetes = $(shell awk '$$1 == "require" && $$2 == "k8s.io/kubernetes" {print $$3; exit}' $(1)/go.mod)
-# Without these, nodes report v0.0.0 and kubectl warns about the skew.
+# Without these flags, nodes report v0.0.0 and kubectl warns about the skew.
 kube_ldflags = -s -w $(foreach p,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
 	-X $(p).gitVersion=$(1) -X $(p).gitMajor=1 -X $(p).gitMinor=$(word 2,$(subst ., ,$(1))))
-# make test runs some of the expensive parts (build/parts), and of exhaustive tests a
-# part. The seed picks both. It is another one for each commit, so that all run over time.
+# make test runs some of the expensive parts (build/parts), and a part of exhaustive
+# tests. The seed chooses both. Each commit has another seed, so that all parts run over
+# time.
 SEED ?= $(shell printf %d 0x$$(git rev-parse HEAD 2>/dev/null | cut -c1-7 | grep . || echo 1))
 
 GOLANGCI_LINT  := v2.15.0
 CONTROLLER_GEN := v0.21.0
 ACTIONLINT     := v1.7.12
-# Where the image of a release was published; it is what the program installs by
-# default. Other builds ask for one.
+# The published image of a release, which the program installs by default. Other builds
+# have no default.
 RELEASED_IMAGE ?=
 IMAGE          ?= lab.local/liqo-gateway:dev
 
@@ -47,7 +48,7 @@ bin/images/liqo-gateway.tar: bin/liqo-gateway bin/image
 	@mkdir -p bin/images
 	bin/image -o $@ -tag $(IMAGE) bin/liqo-gateway=/liqo-gateway -- /liqo-gateway
 
-# Not in bin/images, whose archives every node of the lab imports.
+# This is not in bin/images, because every node of the lab imports the archives there.
 images: bin/release/liqo-gateway.tar ## Pack the gateway for amd64, arm64 and arm/v7 as one OCI archive
 
 bin/release/liqo-gateway.tar: $(SOURCES) bin/image
@@ -71,7 +72,7 @@ lab: lab-of-two build ## Build what a lab of two clusters needs, without startin
 
 lab-of-three: lab bin/flanneld bin/calico bin/udptunnel.tar ## Build what a lab of three clusters needs, with Calico and flannel
 
-# What two clusters on a bridge need. The demonstration waits for nothing else.
+# What two clusters on a bridge need. The demonstration builds nothing else.
 lab-of-two: deps bin/lab bin/kubelab bin/kubectl bin/images/pod.tar image
 
 deps: ## Install the Debian packages that the lab and the kernel tests need
@@ -92,19 +93,19 @@ bin/flanneld: testdata/flannel/main.go testdata/flannel/go.mod testdata/flannel/
 bin/registry: testdata/registry/main.go testdata/registry/go.mod testdata/registry/go.sum
 	@build/gobuild.sh testdata/registry bin/registry . "-s -w"
 
-# The real Helm, of the release whose library renders the chart in tests.
+# The real Helm. Tests render the chart with the library of the same release.
 bin/helm: testdata/helm/go.mod testdata/helm/go.sum
 	@build/gobuild.sh testdata/helm bin/helm helm.sh/helm/v4/cmd/helm "-s -w"
 
-# Its definitions of resources come with the module.
+# The module contains its CRDs.
 bin/calico: $(wildcard testdata/calico/*.go) testdata/calico/go.mod testdata/calico/go.sum
 	@build/gobuild.sh testdata/calico $@/calico . "-s -w"
 	@rm -rf $@/crds && install -d $@/crds
 	@install -m 644 "$$(cd testdata/calico && go list -m -f '{{.Dir}}' github.com/projectcalico/calico)"/libcalico-go/config/crd/*.yaml $@/crds
 	@touch $@
 
-# The operator has addresses to give by that tag alone. The agent compiles the C sources,
-# which come with the module, when it starts.
+# The operator assigns addresses only with that tag. The module contains the C sources,
+# and the agent compiles them when it starts.
 bin/cilium: $(wildcard testdata/cilium/*.go testdata/cilium/mcsapi/*) testdata/cilium/go.mod testdata/cilium/go.sum | clang
 	@GOFLAGS="$(GOFLAGS) -tags=ipam_provider_operator" build/gobuild.sh testdata/cilium $@/cilium . "-s -w"
 	@rm -rf $@/bpf && install -d $@/bpf
@@ -119,29 +120,30 @@ bin/images/pod.tar: $(filter-out %_test.go,$(wildcard testdata/lab/pod/*.go)) bi
 	@build/gobuild.sh testdata/lab bin/pod ./pod "-s -w"
 	bin/image -o $@ -tag lab.local/pod:v1 bin/pod=/pod -- /pod
 
-# The real API server for tests, under the names that envtest looks for.
+# The real API server for tests, with the names that envtest needs.
 bin/kubernetes: bin/kubelab bin/kubectl
 	@mkdir -p $@
 	@for name in etcd kube-apiserver; do ln -sf ../kubelab $@/$$name; done
 	@ln -sf ../kubectl $@/kubectl
 	@touch $@
 
-# The gateway of an earlier commit: until there is a release, one of its history.
+# The gateway of an earlier commit. Until there is a release, this is a commit of the
+# history.
 PREVIOUS ?= 84c5427
 bin/previous.tar: build/previous.sh bin/image
 	@build/previous.sh $(PREVIOUS) $@ lab.local/liqo-gateway:previous
 
-# Image and program of the last commit of which all tests passed.
+# Image and program of the last commit at which all tests passed.
 bin/before.tar: build/previous.sh build/passed bin/image
 	@build/previous.sh $$(cat build/passed) $@ lab.local/liqo-gateway:before bin/before-liqo-tui
 
-# A gateway that is not ours, for a test that loads it itself.
+# A gateway that is not ours. Its test loads it into the lab.
 bin/udptunnel.tar: testdata/udptunnel/main.go $(SOURCES) bin/image
 	@build/gobuild.sh . bin/udptunnel ./testdata/udptunnel "-s -w"
 	bin/image -o $@ -tag lab.local/udptunnel:dev bin/udptunnel=/udptunnel -- /udptunnel
 
-# Other minors: their API server, with the same etcd. The first time, each takes
-# about 5 minutes on two cores.
+# The API servers of other minor versions, with the same etcd. The first build of each
+# takes about 5 minutes on two cores.
 bin/kubernetes-%: testdata/kubernetes/%/go.mod testdata/kubernetes/%/go.sum bin/kubernetes
 	@build/gobuild.sh testdata/kubernetes/$* $@/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver \
 		"$(call kube_ldflags,$(call kubernetes,testdata/kubernetes/$*))"
@@ -149,12 +151,12 @@ bin/kubernetes-%: testdata/kubernetes/%/go.mod testdata/kubernetes/%/go.sum bin/
 	@ln -sf ../kubectl $@/kubectl
 	@touch $@
 
-# The released liqoctl: tests have it work against our operator.
+# The released liqoctl. Tests run it against our operator.
 bin/liqoctl: testdata/liqo/1.2/go.mod testdata/liqo/1.2/go.sum build/liqo.sh
 	@build/liqo.sh 1.2 liqoctl
 	@ln -sf liqo-1.2/liqoctl $@
 
-# A whole Liqo, by its minor: controllers as images, chart, liqoctl.
+# A complete Liqo of a minor version: images of the controllers, chart, liqoctl.
 bin/liqo-%/version: testdata/liqo/%/go.mod testdata/liqo/%/go.sum testdata/liqo/vxlan.go build/liqo.sh bin/image
 	@build/liqo.sh $*
 
@@ -232,7 +234,7 @@ cross: ## Compile the admin's program for Windows and macOS
 
 lint: bin/golangci-lint-$(GOLANGCI_LINT) bin/actionlint-$(ACTIONLINT) ## Check style, imports and workflows
 	$< run ./... ./testdata/udptunnel
-	go vet -tags soak,bench $$(go run ./build/parts where TestDashboardSoak) $$(go run ./build/parts where TestBenchPeering) # what no other build has; as a setting of the linter it would cost its cache
+	go vet -tags soak,bench $$(go run ./build/parts where TestDashboardSoak) $$(go run ./build/parts where TestBenchPeering) # code that no other build has; as a setting of the linter, the tags would cost its cache
 	cd testdata/lab && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx . ./pod
 	cd testdata/flannel && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/calico && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...

@@ -1,9 +1,8 @@
 #!/bin/bash
-# bench-gateway.sh: the data plane's figures as one table. Ratios come from
-# things that are measured in turn in network namespaces
-# (gateway/linux/figures*_test.go), memory and idle CPU from the processes of
-# two connected clusters in the lab: there, the least and the most are of
-# different processes.
+# bench-gateway.sh: the figures of the data plane as one table. Ratios are from
+# measurements in network namespaces that take turns (gateway/linux/figures*_test.go).
+# Memory and idle CPU are from the processes of two connected clusters in the lab: there,
+# the minimum and the maximum are of different processes.
 set -euo pipefail
 echo "machine: $(nproc) cores, $(awk -F': ' '/model name/ {print $2; exit}' /proc/cpuinfo), Linux $(uname -r), load $(cut -d' ' -f1-3 /proc/loadavg)"
 export LC_ALL=C.UTF-8
@@ -66,7 +65,8 @@ for program in "${programs[@]}"; do
 	line "$program, after that, RssAnon in MiB" "${rss[$program]:-}" $(memory "$program" | spread %.1f)
 done
 
-# Nobody schedules them: nodes see no pods more, only who watches all of them does.
+# No scheduler places these pods. Nodes don't see them; only programs that watch all pods
+# do.
 for program in "${programs[@]}"; do before[$program]=$(memory "$program"); done
 for cluster in rome milan; do
 	for i in {1..1000}; do
@@ -80,7 +80,7 @@ for program in "${programs[@]}"; do
 		$(paste <(echo "${before[$program]}") <(memory "$program") | awk '{print $2 - $1}' | spread %.1f)
 done
 
-# A gigabyte from milan's pod to each of rome's nodes, at the same time.
+# Each of rome's nodes gets a gigabyte from milan's pod, at the same time.
 prefix=$(bin/lab kubectl rome get configuration -n liqo-tenant-milan milan -o 'jsonpath={.status.remote.cidr.pod[0]}')
 quietly bin/lab kubectl milan wait --for=condition=Ready pod/web --timeout=60s
 ip=$(bin/lab kubectl milan get pod web -o 'jsonpath={.status.podIP}')

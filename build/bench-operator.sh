@@ -1,8 +1,8 @@
 #!/bin/bash
-# bench-operator.sh: what the operator costs while nothing happens, with 1 and
-# with 200 peers, what a node that joins 1,000 others costs it, how fast 200
-# peers are remapped, and what a restart costs that of a provider with 1,000
-# consumers (CONSUMERS for another number), against a real API server.
+# bench-operator.sh: the costs of the operator, against a real API server: while nothing
+# happens, with 1 and with 200 peers; for a node that joins 1,000 others; to remap 200
+# peers; and for the restart of a provider with 1,000 consumers (CONSUMERS sets another
+# number).
 set -euo pipefail
 package=$(go run ./build/parts where TestTwoHundredPeersAtOnce)
 export KUBEBUILDER_ASSETS=$PWD/bin/kubernetes REQUIRE_API=1

@@ -1,7 +1,7 @@
 #!/bin/bash
-# bench-tui: what the terminal program costs with many peerings, in memory and on
-# a pseudo-terminal, ROUNDS=3 times. It fails if the best round is above a bound:
-# what else the machine does only makes it slower.
+# bench-tui.sh: the costs of the terminal program with many connections, in memory and on
+# a pseudo-terminal, ROUNDS=3 times. It fails if the best round is above a bound, because
+# other work on the machine only makes rounds slower.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"

@@ -1,8 +1,9 @@
 #!/bin/bash
-# bench.sh: how long connecting and removing takes in the lab: against a bare
-# Deployment on the same clusters, and against the released liqoctl, which works
-# against the same operator: ours, or that of Liqo's minor LIQO, where whole peerings
-# are measured, too. Rounds take turns; median, minimum, maximum.
+# bench.sh: the time to connect and to remove a connection in the lab. It is compared with
+# a bare Deployment on the same clusters, and with the released liqoctl, which works
+# against the same operator: ours, or Liqo's of the minor version LIQO. With LIQO, it also
+# measures connections with lending. Rounds take turns; the results are median, minimum,
+# maximum.
 set -euo pipefail
 rounds=${ROUNDS:-10}
 out=$(mktemp -d)
@@ -63,17 +64,17 @@ for ((i = 1; i <= rounds; i++)); do
 	}
 	timed "reset to all gone" bin/liqo-tui network reset "${both[@]}" --yes
 	gone
-	# Without Liqo, liqoctl wants what network init and the tenant namespaces give it.
+	# Without Liqo, liqoctl needs what network init creates, and the tenant namespaces.
 	[ -n "${LIQO:-}" ] || bin/liqo-tui network init "${both[@]}" --yes >/dev/null 2>&1
 	timed "liqoctl network connect --wait" bin/liqoctl network connect "${both[@]}" --gw-server-service-type NodePort --wait
 	clean
-	if [ -n "${LIQO:-}" ]; then # whole peerings, each ended by whoever made it
-		for who in liqo-tui liqoctl; do # ours takes liqoctl's names of flags
+	if [ -n "${LIQO:-}" ]; then # lending; the program that begins it ends it
+		for who in liqo-tui liqoctl; do # ours accepts liqoctl's flags
 			timed "$who peer" "bin/$who" peer "${both[@]}" --gw-server-service-type NodePort --cpu 1 --memory 1Gi --skip-confirm
 			timed "$who unpeer" "bin/$who" unpeer "${both[@]}" --skip-confirm
 			clean
-			# liqoctl keeps the tenant namespaces, of which a Renew of Liqo holds one: what it
-			# keeps in them goes, so that each begins with none.
+			# liqoctl keeps the tenant namespaces, and a Renew of Liqo is in one of them.
+			# The Renews are deleted, so that each round begins without any.
 			for cluster in rome milan; do
 				for ns in $(bin/lab kubectl "$cluster" get namespace -l liqo.io/tenant-namespace -o 'jsonpath={.items[*].metadata.name}'); do
 					bin/lab kubectl "$cluster" -n "$ns" delete secrets --all >/dev/null

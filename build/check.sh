@@ -1,6 +1,6 @@
 #!/bin/bash
-# check.sh: the tests that need neither an API server nor a lab nor network
-# namespaces. -short leaves the last out, and most of the long random runs.
+# check.sh: the tests that need no API server, no lab and no network namespaces. -short
+# leaves out tests in namespaces, and most of the long random runs.
 set -euo pipefail
 mkdir -p bin
 log=bin/check.log

@@ -1,9 +1,10 @@
 #!/bin/bash
-# demo.sh: two clusters with the same addresses, connected; ends with a look at it.
+# demo.sh: connect two clusters with the same addresses, and show the connection.
 set -euo pipefail
 say() { printf '\n== %s\n' "$*"; }
 
-# a pod's address as the peer sees it: the remapped prefix (a /16 in the lab) and the pod's own host part
+# the peer's view of a pod's address: the remapped prefix (a /16 in the lab), and the host
+# part of the pod's own address
 seen_from() { # CLUSTER PEER: where CLUSTER's pods find PEER's pod "web"
 	local prefix ip
 	prefix=$(bin/lab kubectl "$1" get configuration -n "liqo-tenant-$2" "$2" -o 'jsonpath={.status.remote.cidr.pod[0]}')

@@ -1,6 +1,6 @@
 #!/bin/bash
-# deps.sh [PACKAGE...]: install the Debian packages that the lab and the kernel tests use,
-# or these.
+# deps.sh [PACKAGE...]: install the given Debian packages, or all that the lab and the
+# kernel tests need.
 set -euo pipefail
 if (($# == 0)); then
 	set -- containerd runc containernetworking-plugins iptables ipset nftables netbase iproute2 conntrack curl procps \

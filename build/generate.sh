@@ -4,7 +4,7 @@ set -euo pipefail
 kinds="core.liqo.io_foreignclusters ipam.liqo.io_networks ipam.liqo.io_ips networking.liqo.io_configurations networking.liqo.io_connections
 networking.liqo.io_gatewayclients networking.liqo.io_gatewayservers networking.liqo.io_internalfabrics networking.liqo.io_internalnodes
 networking.liqo.io_publickeies networking.liqo.io_wggatewayclienttemplates networking.liqo.io_wggatewayservertemplates"
-# Only clusters that are to use others' resources, or lend theirs, get these.
+# Only clusters that will use other clusters' resources, or lend theirs, get these.
 peering="authentication.liqo.io_identities authentication.liqo.io_renews authentication.liqo.io_resourceslices authentication.liqo.io_tenants
 offloading.liqo.io_namespacemaps offloading.liqo.io_namespaceoffloadings offloading.liqo.io_shadowendpointslices offloading.liqo.io_shadowpods offloading.liqo.io_virtualnodes"
 mkdir -p bin
@@ -24,8 +24,9 @@ done
 for kind in $peering; do
 	cp "$out/$kind.yaml" render/crds/peering/
 done
-# These two embed a whole pod's schema, 4000 lines of it. They are left open: our operator
-# writes no template, and what a ShadowPod asks for is judged as the Pod that is made of it.
+# These two contain the schema of a whole pod, 4000 lines of it, so they are left open.
+# This is safe: our operator writes no template, and the pod that is made from a ShadowPod
+# is validated as a Pod.
 open() { # KIND FIELD
 	awk -v "field=$2" '$0 == "              " field ":" { print; print "                type: object"; print "                x-kubernetes-preserve-unknown-fields: true"; skip = 1; next }
 		skip && !/^               / { skip = 0 }

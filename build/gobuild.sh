@@ -1,5 +1,6 @@
 #!/bin/bash
-# gobuild.sh MODULE-DIR OUTPUT PACKAGE LDFLAGS: go build that says how far a long build is.
+# gobuild.sh MODULE-DIR OUTPUT PACKAGE LDFLAGS: go build with a report of the progress of
+# a long build.
 set -euo pipefail
 dir=$1 output=$PWD/$2 package=$3 ldflags=$4
 mkdir -p "$(dirname "$output")"
@@ -7,8 +8,9 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 cd "$dir"
 # google/nftables v0.3.1-0.20251119083706 does not compile for 32 bits: it prints
-# math.MaxUint32 as an int (conn.go:538). A copy with that word replaced stands in until a
-# version does; its path is in the program, so it is the same each time.
+# math.MaxUint32 as an int (conn.go:538). Until a version fixes this, a copy with that
+# word replaced is used. The path of the copy becomes part of the program, so it is always
+# the same.
 if [ "${GOARCH:-}" = arm ] && nftables=$(go list -m -f '{{.Dir}}' github.com/google/nftables 2>"$log"); then
 	copy=bin/for-32-bits
 	rm -rf "$copy"
@@ -26,7 +28,7 @@ fail() {
 	echo "building $name failed" >&2
 	exit 1
 }
-# Downloads what is missing, which is many lines when nothing is there yet.
+# The first build downloads modules, and prints many lines.
 total=$(go list -deps "$package" 2>"$log" | wc -l) || fail
 if ((SECONDS - started > 5)); then
 	echo "building $name: $(grep -c 'go: downloading' "$log" || true) modules downloaded, $((SECONDS - started))s"

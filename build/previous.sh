@@ -1,6 +1,6 @@
 #!/bin/bash
-# previous.sh COMMIT OUT.tar TAG [PROGRAM]: pack the gateway's image as an earlier commit
-# has it, and build its liqo-tui as PROGRAM, for tests of programs of two versions.
+# previous.sh COMMIT OUT.tar TAG [PROGRAM]: build the gateway's image of an earlier commit
+# as OUT.tar, and its liqo-tui as PROGRAM, for tests with programs of two versions.
 set -euo pipefail
 commit=$1 out=$PWD/$2 tag=$3 program=${4:+$PWD/$4}
 root=$PWD

@@ -1,8 +1,8 @@
 #!/bin/bash
-# release.sh [FOLDER]: build everything that a release consists of into FOLDER (dist),
-# which is emptied first. REGISTRY is where the image is published, as
-# ghcr.io/liqo-tui; without it the programs have no image to install by themselves.
-# PLATFORMS and ARCHITECTURES are those of the program and of the image.
+# release.sh [FOLDER]: build all files of a release into FOLDER (dist), which is emptied
+# first. REGISTRY is where the image is published, such as ghcr.io/liqo-tui. Without it,
+# the programs have no default image to install. PLATFORMS are those of the program,
+# ARCHITECTURES those of the image.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-dist}")
@@ -17,7 +17,7 @@ trap 'rm -rf "$parts"' EXIT
 rm -rf "$out"
 mkdir -p "$out" "$parts/gateway" "$parts/man" "$parts/completion"
 
-# The image comes first: the programs name it by its digest.
+# The image comes first, because the programs contain its digest.
 architectures=()
 for arch in ${ARCHITECTURES:-amd64 arm64 arm}; do
 	GOARCH=$arch GOARM=7 build/gobuild.sh . "$parts/gateway/$arch" ./cmd/liqo-gateway "-s -w"
@@ -50,7 +50,7 @@ go run ./build/chart -o "$parts/chart" -version "${version#v}" -image "$image"
 build/gobuild.sh build/release bin/pack-release . "-s -w"
 bin/pack-release -version "$version" -commit "$commit" -time "$SOURCE_DATE_EPOCH" -in "$parts" -out "$out"
 
-# With a key, the checksums are signed, and so is all that they name.
+# If there is a key, the checksums are signed, and with them all files that they list.
 if [ -n "${COSIGN_KEY:-}" ]; then
 	cosign sign-blob --yes --key "$COSIGN_KEY" --output-signature "$out/checksums.txt.sig" "$out/checksums.txt"
 fi

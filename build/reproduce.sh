@@ -1,6 +1,6 @@
 #!/bin/bash
 # reproduce.sh FOLDER: build the release in FOLDER again, from a copy of the sources in
-# another folder, and compare every file.
+# another folder, and compare all files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 first=$(realpath "$1")

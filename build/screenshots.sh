@@ -1,6 +1,6 @@
 #!/bin/bash
-# screenshots.sh [FOLDER]: the README's pictures, taken from the real program's
-# demonstration, so that they need no cluster and every screen says DEMO.
+# screenshots.sh [FOLDER]: take the README's pictures from the demonstration of the real
+# program. They need no cluster, and every screen says DEMO.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-docs/screens}

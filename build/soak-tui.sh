@@ -1,6 +1,6 @@
 #!/bin/bash
-# soak-tui.sh: leaves the dashboard running for SOAK=1h, in a lab of its own,
-# which may run beside the other one.
+# soak-tui.sh: leave the dashboard running for SOAK=1h in its own lab, which may run at
+# the same time as another one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LIQO_TUI_LAB_DIR=/run/liqo-tui-soak LIQO_TUI_LAB_NAME=soak LIQO_TUI_LAB_WAN=172.31.0.0/24

@@ -1,10 +1,10 @@
 #!/bin/bash
-# test.sh: run the tests part by part, say what was left out or skipped and why, count
-# the tests and what took long. build/parts has the table of the parts. It decides which
-# ones a run takes: SEED picks those that not every run takes, TEST_ALL takes all that
-# have not passed at this commit, PART=NAME takes one.
-# A part fails if a test of build/tests.txt that belongs to it has no result. With
-# CI=true a skipped test fails the run.
+# test.sh: run the tests part by part, print which were left out or skipped and why, count
+# the tests, and list the slowest. build/parts has the table of the parts, and decides
+# which parts a run takes: SEED chooses among the parts that not every run takes, TEST_ALL
+# takes all parts that have not passed at this commit, PART=NAME takes one part. A part
+# fails if one of its tests in build/tests.txt has no result. With CI=true, a skipped test
+# fails the run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 log=bin/test.log
@@ -18,8 +18,8 @@ if [ "${CI:-}" = true ]; then
 	export REQUIRE_NETNS=1 REQUIRE_API=1 REQUIRE_LAB=1
 fi
 export KUBEBUILDER_ASSETS=$PWD/bin/kubernetes
-# An API server starts in 3 to 6 s. On a busy machine it took more than the 20 s that it
-# has otherwise, five times in a row.
+# An API server starts in 3 to 6 s. On a busy machine it took more than the default limit
+# of 20 s, five times in a row.
 export KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=2m
 
 go build -o bin/parts ./build/parts
@@ -44,10 +44,10 @@ if ((${#names[@]} == 0)); then
 	exit 0
 fi
 
-# Shows results of packages, failures and skipped tests; the rest is in the log.
+# Prints the results of packages, failures and skipped tests. The log has the rest.
 show() { tee -a "$part_log" | build/testfilter.awk; }
 
-# run ARGUMENTS...: go test, for each package of this part. `make lint` vets them.
+# run ARGUMENTS...: go test for each package of this part. `make lint` already vets them.
 run() {
 	local folder arguments n=0 cover
 	while IFS=$'\t' read -r folder arguments <&3; do
@@ -69,16 +69,18 @@ run() {
 	done 3<"bin/plan/$part"
 }
 
-# Three packages and three tests of each at a time: they wait as much as they compute.
+# Three packages, and three tests of each, run at the same time, because they wait half of
+# their time.
 part_unit() { run -timeout "$limit" -p 3 -parallel 3; }
-# Sixty API servers start, ten at a time; a seventh of what they compute is garbage
-# collection. With four tests at a time of three packages each test waits longer.
+# Sixty API servers start, ten at a time. A seventh of their CPU time is garbage
+# collection. If each of three packages ran four tests at a time, each test would wait
+# longer.
 part_api() { GOGC=400 run -timeout "$limit" -p 2 -parallel 3; }
 part_minor() { KUBEBUILDER_ASSETS=$PWD/bin/kubernetes-$1 part_api; }
 
-# The virtual machine runs beside the part before it, which mostly waits: beside API
-# servers both took twice as long, and requests in it timed out. It is a process group
-# of its own, which ends with this script.
+# The virtual machine runs at the same time as the part before it, which mostly waits. At
+# the same time as API servers, both took twice as long, and requests timed out. The
+# machine is a separate process group, which ends with this script.
 start_vm() {
 	set -m
 	build/vm.sh >bin/vm.log 2>&1 &
@@ -101,7 +103,7 @@ part_old_vm() {
 }
 
 part_modules() {
-	# The image is for 32 bits, too, which one dependency forgets.
+	# The image is also for 32 bits, and one dependency does not support them.
 	if ! GOARCH=arm GOARM=7 build/gobuild.sh . bin/arm/linux ./gateway/linux "-s -w" 2>&1 | tee -a "$part_log"; then
 		failed=1
 	fi
@@ -110,8 +112,8 @@ part_modules() {
 
 lab_down() { bin/lab down >>"$log" 2>&1 || true; }
 
-# Tests in the lab of two clusters, in an order that the seed picks: each begins with a
-# fresh lab and is led back to it. The lab stays for the next part.
+# Tests in the lab of two clusters, in an order that the seed chooses. Each test begins
+# with a fresh lab, and the lab is reset after it. The lab stays for the next part.
 part_in_lab() {
 	export REQUIRE_LAB=1 in_lab=1
 	trap lab_down EXIT
@@ -123,7 +125,7 @@ part_in_lab() {
 	fi
 }
 
-# Tests that need a lab of another shape, which they make.
+# Tests that need a lab of another shape. They make it themselves.
 part_own_lab() {
 	export REQUIRE_LAB=1 in_lab=1
 	trap lab_down EXIT
@@ -132,7 +134,7 @@ part_own_lab() {
 
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 
-# What the parts use. Make builds what is not there or old.
+# The programs that the parts use. Make builds those that are missing or old.
 began=$SECONDS
 # shellcheck disable=SC2046
 make --no-print-directory build $(printf '%s\n' ${programs[*]} | sort -u)

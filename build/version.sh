@@ -1,6 +1,6 @@
 #!/bin/bash
-# version.sh: the version of what is built: the tag v* of this commit, else the top
-# entry of CHANGELOG.md, which is the release that comes next, and "-dev".
+# version.sh: print the version of the build: the tag v* of this commit, or else the top
+# entry of CHANGELOG.md, which is the next release, and "-dev".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 top=$(sed -n 's/^## \(v[0-9][^ ]*\).*/\1/p' CHANGELOG.md | head -1)

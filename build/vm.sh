@@ -1,12 +1,12 @@
 #!/bin/bash
-# vm.sh [SUITE]: the data plane's kernel tests again, in a virtual machine whose kernel
-# has WireGuard (Debian's cloud kernel; the machine that builds may have none). The kernel
-# is that of this machine's Debian, or of SUITE: bullseye has 5.10, the oldest one that the
-# programs promise to run on.
+# vm.sh [SUITE]: run the data plane's kernel tests again, in a virtual machine whose
+# kernel has WireGuard (Debian's cloud kernel), because the kernel of the building machine
+# may have none. The kernel is that of this machine's Debian release, or of SUITE:
+# bullseye has 5.10, the oldest kernel that the programs promise to run on.
 #
-# qemu emulates (TCG), so it needs neither KVM nor root; everything is slower,
-# the kernel's code is the real one. The result is read from the serial console:
-# a machine that dies without having said "vm: exit 0" has failed.
+# qemu emulates the CPU (TCG), so it needs neither KVM nor root. Everything is slower, but
+# the kernel's code is real. The result is read from the serial console: if the machine
+# ends without the line "vm: exit 0", the tests have failed.
 set -euo pipefail
 suite=${1:-}
 tests=vm${suite:+-5.10} # the part of build/parts
@@ -25,7 +25,8 @@ for tool in qemu-system-x86_64 busybox cpio depmod modprobe apt-get dpkg-deb "${
 done
 mkdir -p "$cache"
 
-# apt with lists of its own, so that the machine does not get the packages of another release.
+# apt uses its own lists here, so that the building machine does not get packages of
+# another release.
 apt=()
 if [ -n "$suite" ]; then
 	mkdir -p "$cache"/apt/{lists,archives}/partial
@@ -36,7 +37,7 @@ if [ -n "$suite" ]; then
 		-o "Dir::Cache=$cache/apt" -o "Dir::State::status=$cache/apt/status" -o APT::Sandbox::User=root)
 fi
 
-# The metapackage knows the name of the kernel that Debian has today.
+# The metapackage names the present kernel of Debian.
 today() { apt-cache "${apt[@]}" depends linux-image-cloud-amd64 2>/dev/null | awk '$1 == "Depends:" && $2 ~ /^linux-image-[0-9]/ {print $2; exit}'; }
 download() { # into $kernel; old lists name packages that are gone
 	package=$(today)
@@ -55,7 +56,7 @@ release=${package#linux-image-}
 if [ ! -e "$kernel/complete" ]; then
 	dpkg-deb -x "$kernel/$package"_*.deb "$kernel"
 	rm "$kernel/$package"_*.deb
-	# Debian merges /lib into /usr/lib from one release on.
+	# Newer releases of Debian have the modules in /usr/lib, older ones in /lib.
 	[ -d "$kernel/lib" ] || ln -s usr/lib "$kernel/lib"
 	depmod -b "$kernel" "$release"
 	touch "$kernel/complete"
@@ -66,7 +67,7 @@ trap 'rm -rf "$work"' EXIT
 root=$work/root
 mkdir -p "$root"/{bin,dev,proc,sys,tmp,run,var/run,modules,tests} "$work/plan"
 cp "$(command -v busybox)" "$root/bin/busybox"
-# The packages, and which of their tests: VM_TESTS takes others.
+# The packages, and the tests to run in each. VM_TESTS chooses other tests.
 go run ./build/parts plan "$work/plan" >/dev/null
 while read -r _ _ run packages; do
 	for package in $packages; do
@@ -77,7 +78,7 @@ while read -r _ _ run packages; do
 	done
 done <"$work/plan/$tests" >"$work/tests"
 
-# The tools that the tests call, with the libraries they are linked against.
+# The tools that the tests call, with their shared libraries.
 for tool in "${tools[@]}"; do
 	file=$(command -v "$tool")
 	install -D "$(readlink -f "$file")" "$root/usr/bin/$tool"
@@ -86,10 +87,10 @@ done | sort -u | while read -r library; do
 	install -D "$(readlink -f "$library")" "$root$library"
 done
 
-# nft and ip print protocols by name if they find the names.
+# nft and ip print the names of protocols if they find this file.
 install -D -m 644 /etc/protocols "$root/etc/protocols"
 
-# The modules, each after those it depends on; what is built in is left out.
+# The modules, each after the modules that it needs. Built-in modules are left out.
 modules=(wireguard vxlan geneve veth tun bridge nf_conntrack_netlink xt_conntrack)
 for path in "$kernel/lib/modules/$release"/kernel/net/{netfilter,ipv4/netfilter}/nft_*.ko*; do
 	module=${path##*/}
@@ -110,7 +111,8 @@ done >"$root/modules/order"
 
 cat >"$root/init" <<'INIT'
 #!/bin/busybox sh
-# Applets that /usr/bin has a real tool for would come first in busybox's sh.
+# busybox's sh would prefer its own applets to the real tools in /usr/bin, so only these
+# applets are linked.
 for applet in sh mount mkdir mknod cat cut test sleep insmod poweroff uname ls grep true; do
 	/bin/busybox ln -s busybox "/bin/$applet"
 done
@@ -135,7 +137,7 @@ sed -i -e "s/@environment@/SEED=${SEED:-1} TEST_ALL=${TEST_ALL:-}/" -e "/^@tests
 chmod +x "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initrd"
 
-# microvm machines printed nothing; the default one boots in 4 s.
+# microvm machines printed nothing. The default machine boots in 4 s.
 timeout "$deadline" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1024 \
 	-nodefaults -nographic -no-reboot -serial stdio \
 	-kernel "$kernel/boot/vmlinuz-$release" -initrd "$work/initrd" \

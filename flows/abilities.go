@@ -1,26 +1,26 @@
 package flows
 
-// Abilities are what the programs that connect a cluster, and lend for it, can do. Conditions ask for
-// an ability, so that they say why they differ. They ask for [ClusterFacts.Software] only where they
-// are about the programs themselves: their names, their installation, their logs. aboutPrograms in the
-// test lists these.
+// Abilities lists the abilities of the programs that connect a cluster and lend for it. Conditions ask
+// for an ability, so that they state the reason for a difference. They ask for [ClusterFacts.Software]
+// only where the subject is the programs themselves: their names, their installation, their logs.
+// aboutPrograms in the test lists these conditions.
 type Abilities struct {
 	// Connect is set if something is installed that connects the cluster.
 	Connect bool
-	// UseOurAgents is set if nodes reach gateways by our node agent.
+	// UseOurAgents is set if nodes reach gateways through our node agent.
 	UseOurAgents bool
-	// HaveImage is set if our image runs on the cluster: test pods run the same.
+	// HaveImage is set if our image runs on the cluster. Test pods run the same image.
 	HaveImage bool
-	// ReportNodes is the ability of nodes to report about their agent, the gateways that they reach
-	// and the packets that they refuse. Liqo's nodes report nothing.
+	// ReportNodes is the ability of nodes to report the state of their agent, the gateways that they
+	// reach, and the packets that they refuse. Liqo's nodes report nothing.
 	ReportNodes bool
 	// FabricPort is set if nodes and gateways use UDP port [FabricPort].
 	FabricPort bool
 	// RouteByReadiness is set if nodes find a gateway's pod only after the kubelet has reported it as
 	// ready.
 	RouteByReadiness bool
-	// ChangeInPlace is the ability of a gateway to take other settings while packets flow. Liqo's
-	// controllers replace the gateway's pod.
+	// ChangeInPlace is the ability of a gateway to take other settings without interrupting traffic.
+	// Liqo's controllers replace the gateway's pod.
 	ChangeInPlace bool
 	// FindMTU is the ability of gateways to find the longest packet that passes.
 	FindMTU bool
@@ -30,10 +30,10 @@ type Abilities struct {
 	DialRelay bool
 	// Close is the ability of a gateway to close the cluster's pods to the peer's.
 	Close bool
-	// PublishKey is set if a gateway's public key is an annotation of it. Liqo keeps it in a Secret
-	// alone.
+	// PublishKey is set if an annotation of a gateway has its public key. Liqo keeps the key only in a
+	// Secret.
 	PublishKey bool
-	// RotateKey is the ability of a gateway to replace its key while packets flow.
+	// RotateKey is the ability of a gateway to replace its key without interrupting traffic.
 	RotateKey bool
 	// TakeNextKey is the ability of a gateway to learn the peer's next key before the peer uses it.
 	TakeNextKey bool
@@ -46,47 +46,47 @@ type Abilities struct {
 	FarConfiguration bool
 	// Predictable is set if internal/ipam can say which ranges a peer will get.
 	Predictable bool
-	// ReportOverlaps is set if the operator reports a range of a peer that something else uses since.
+	// ReportOverlaps is set if the operator reports that something else now uses a peer's range.
 	ReportOverlaps bool
-	// Renumber is the ability to give a peer other ranges while packets flow.
+	// Renumber is the ability to give a peer other ranges without interrupting traffic.
 	Renumber bool
 
 	// Consume and Provide are the roles that the cluster has in lending.
 	Consume, Provide bool
-	// SendLabels is set if a consumer sends the labels and annotations of all objects along.
+	// SendLabels is set if a consumer also sends the labels and annotations of all objects.
 	SendLabels bool
-	// TakeLabels is set if a provider takes them. Our admission policy takes none: they steer programs
-	// of the provider (render/provider.yaml).
+	// TakeLabels is set if a provider accepts these labels and annotations. Our admission policy
+	// accepts none, because they steer programs of the provider (render/provider.yaml).
 	TakeLabels bool
-	// SendMentioned is set if ConfigMaps and Secrets go to the provider because a pod mentions them.
+	// SendMentioned is set if the ConfigMaps and Secrets that a pod mentions are sent to the provider.
 	SendMentioned bool
-	// LeaveToleration is set if pods have to bring the toleration of virtual nodes, or get it from
-	// Kubernetes. Liqo's webhook adds it.
+	// LeaveToleration is set if nothing of the consumer adds the toleration of virtual nodes: pods
+	// have it, or Kubernetes adds it. Liqo's webhook adds it.
 	LeaveToleration bool
 	// ReportUnowned is the ability of a consumer to report unowned objects on the provider.
 	ReportUnowned bool
-	// NeedSlices is set if a provider lets go of namespaces only if it has copies of the
-	// ResourceSlices, besides the map's.
+	// NeedSlices is set if a provider releases namespaces only while it has copies of the
+	// ResourceSlices. The map's copy alone is not enough.
 	NeedSlices bool
-	// EndAlone is set if a consumer does not wait for a provider that is gone.
+	// EndAlone is set if a consumer can end lending without waiting for a provider that is gone.
 	EndAlone bool
 	// KeepForeignCluster is set if the peer's ForeignCluster stays after the end of all lending.
 	KeepForeignCluster bool
-	// InvitePeers is the ability of a provider to bound the account of a consumer's admin.
+	// InvitePeers is the ability of a provider to limit the account of a consumer's admin.
 	InvitePeers bool
-	// AnswerInCopy is set if the provider's copy of a ResourceSlice has the answer, before it arrives
-	// in the consumer's.
+	// AnswerInCopy is set if the provider's copy of a ResourceSlice has the answer earlier than the
+	// consumer's ResourceSlice.
 	AnswerInCopy bool
-	// DenyForGood is set if a provider that denies resources does not grant them later by itself.
+	// DenyForGood is set if a provider that has denied resources does not grant them later by itself.
 	DenyForGood bool
-	// TakeNewKeys is the ability of a provider to issue another certificate to a consumer that has
-	// another key than before and has signed the nonce.
+	// TakeNewKeys is the ability of a provider to issue another certificate to a consumer that has a
+	// new key and has signed the nonce with it.
 	TakeNewKeys bool
-	// LimitConsumers is the ability of a provider to lend no more than it has, and to let a consumer
-	// do no more than ask.
+	// LimitConsumers is the ability of a provider to lend no more than it has, and to limit consumers
+	// to requests.
 	LimitConsumers bool
-	// MakeProxy is the ability of a provider to make the proxy for access through the tunnel without
-	// a setting of the admin.
+	// MakeProxy is the ability of a provider to make the proxy for access through the tunnel. The
+	// admin has to set nothing.
 	MakeProxy bool
 	// FindAPIServer is the ability of a provider to find the URL of its API server.
 	FindAPIServer bool
@@ -95,8 +95,8 @@ type Abilities struct {
 	LendAnywhere bool
 }
 
-// Can returns the abilities of the cluster's software. Where nothing is installed, a plan installs
-// our operator: only what needs a running program is missing.
+// Can returns the abilities of the cluster's software. Where nothing is installed, a plan installs our
+// operator: then Can returns our operator's abilities, without those that need a running program.
 func (c ClusterFacts) Can() Abilities {
 	can := abilities[c.Software]
 	if c.Software == Operator {

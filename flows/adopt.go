@@ -15,7 +15,7 @@ import (
 )
 
 // Adopt completes the parameters with the settings of existing gateways. A setting keeps its value
-// until somebody gives another value. So a command with fewer flags than the first one changes
+// until an admin gives another value, so a command with fewer flags than the first one changes
 // nothing. exists reports whether there is any gateway.
 func Adopt(p Params, f Facts) (_ Params, exists bool) {
 	for _, side := range serversByAge(f) {
@@ -26,7 +26,7 @@ func Adopt(p Params, f Facts) (_ Params, exists bool) {
 			p, exists = adoptClient(p, side, f, exists), true
 		}
 		if g := f.End(side).gateway(); Live(g) {
-			allow, _ := wire.AllowOf(g) // what can't be read is none, and the gateway says so
+			allow, _ := wire.AllowOf(g) // an unreadable value counts as none; the gateway reports it
 			keep(p.Given, allowField(side), &p.Allow[side], allow)
 		}
 	}
@@ -92,7 +92,7 @@ func adoptServer(p Params, side Side, server *networkingv1beta1.GatewayServer) P
 		keep(p.Given, FieldRelay, &p.Relay, wire.RelayOf(server))
 	}
 	if p.Server != side {
-		return p // the other settings are about the cluster that hosts the server
+		return p // the other settings depend on the cluster that hosts the server
 	}
 	// A node port is kept only for a service of type NodePort, and an address only for a
 	// LoadBalancer. Another program may have set a node port for a load balancer.
@@ -110,7 +110,7 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 	end := f.End(side)
 	spec := end.Client.Spec
 	if !serverExists {
-		// The server's object is gone. The client still shows which side had it.
+		// The server's object is gone, but the client shows which side had it.
 		keep(p.Given, FieldServer, &p.Server, side.Other())
 		keep(p.Given, FieldMTU, &p.MTU, spec.MTU)
 	}
@@ -121,9 +121,8 @@ func adoptClient(p Params, side Side, f Facts, serverExists bool) Params {
 	return adoptEndpoint(p, end, f.End(side.Other()), f.At)
 }
 
-// adoptEndpoint keeps the address and the port that the client dials if they differ from the
-// server's own, and the connection works. Then an admin has chosen them. If the connection does
-// not work, they may be outdated.
+// adoptEndpoint keeps the client's address and port if they differ from the server's own, and the
+// connection works: an admin has chosen them. If the connection does not work, they may be outdated.
 func adoptEndpoint(p Params, client, server End, now time.Time) Params {
 	if server.Server == nil || server.Server.Status.Endpoint == nil || wire.RelayOf(server.Server) != "" || !settled(client, server, now) {
 		return p
@@ -142,12 +141,12 @@ func adoptEndpoint(p Params, client, server End, now time.Time) Params {
 // Live reports whether o exists and is not being deleted.
 func Live(o wire.Object) bool { return Exists(o) && o.GetDeletionTimestamp() == nil }
 
-// patience is how long a gateway may still report Connected after its peer has fallen silent: it
+// patience is how long a gateway may still report Connected although its peer no longer answers: it
 // gives up after five pings, and reports within ten seconds.
 const patience = 20 * time.Second
 
-// settled reports whether the client reports that its endpoint works, and would have noticed by now
-// if it did not.
+// settled reports whether the client reports a working endpoint, and has had the time to notice that
+// it does not work.
 func settled(client, server End, now time.Time) bool {
 	r := client.Reading()
 	if state, _ := r.State(now); !state.Works() || !client.current(r, client.Client) {
@@ -156,7 +155,8 @@ func settled(client, server End, now time.Time) bool {
 	return r.At.IsZero() || server.Server.Generation <= 1 || r.At.Sub(server.specChanged(server.Server)) > patience
 }
 
-// kept lists settings that stay although the admin did not ask for their values, as sentences.
+// kept returns sentences about the settings that stay although the admin did not ask for their
+// values.
 func kept(wanted, adopted Params, f Facts) []string {
 	var out []string
 	for _, s := range worded(Settings(), string(f.Sides[A].ID), string(f.Sides[B].ID)) {
@@ -167,8 +167,8 @@ func kept(wanted, adopted Params, f Facts) []string {
 	return out
 }
 
-// others lists settings that stay although the admin removed them: the field is not liqo-tui's
-// alone, so an apply without the field does not remove it.
+// others returns the settings that stay although the admin removed them. Another manager owns the
+// field as well, so an apply without the field does not remove it.
 func (c Connection) others() []string {
 	s := c.Ends[c.Params.Server].Server
 	if s == nil || s.Spec.Endpoint.ServiceType != c.Params.ServiceType {

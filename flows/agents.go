@@ -8,7 +8,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// Unable is the reason that our agent can't run on the node; "" if it can.
+// Unable returns the reason that our agent can't run on the node; "" if it can run.
 func (n NodeFacts) Unable() string {
 	switch {
 	case n.Excluded != "":
@@ -25,7 +25,7 @@ func (n NodeFacts) Unable() string {
 func (n NodeFacts) Virtual() bool { return strings.HasPrefix(n.Excluded, "virtual") }
 
 // OldestKernel is the first kernel with the features of nftables that gateways and
-// agents use. They refuse to run on an older one.
+// agents need. They refuse to run on an older kernel.
 const OldestKernel = "5.10"
 
 // OldKernel reports whether the node's kernel is too old for our programs.
@@ -35,8 +35,8 @@ func (n NodeFacts) OldKernel() bool {
 	return err == nil && (major < 5 || major == 5 && minor < 10)
 }
 
-// OldKernels refuses a cluster if its nodes' kernels are too old for any gateway, as a
-// failed step; nil if a gateway can run, or if the kernels are unknown.
+// OldKernels returns a failed step if the cluster's nodes have kernels that are too old
+// for any gateway. It returns nil if a gateway can run, or if the kernels are unknown.
 func (c ClusterFacts) OldKernels(side Side) *Step {
 	var old []string
 	for _, n := range c.Nodes {
@@ -55,8 +55,8 @@ func (c ClusterFacts) OldKernels(side Side) *Step {
 		command.Text("add a node with a newer kernel, or upgrade one")))
 }
 
-// UnableNodes are the nodes that can't run an agent, each with the reason. Pods on them
-// reach no peer.
+// UnableNodes returns the nodes that can't run an agent, each with the reason. Pods on
+// these nodes reach no peer.
 func (c ClusterFacts) UnableNodes() []string {
 	var out []string
 	for _, n := range c.Nodes {
@@ -75,7 +75,7 @@ func (c ClusterFacts) NoAgentOn() string {
 	return ""
 }
 
-// Some names the first few of many.
+// Some writes the first few names, and how many more there are.
 func Some[S ~string](names []S) string {
 	const few = 3
 	if len(names) <= few {
@@ -84,8 +84,8 @@ func Some[S ~string](names []S) string {
 	return fmt.Sprintf("%s and %d more", Joined(names[:few]), len(names)-few)
 }
 
-// agents waits until all nodes that can run an agent have one: pods on other nodes
-// reach no peer, even if the gateways report Connected.
+// agents waits until every node that can run an agent has one. Pods on a node without
+// an agent reach no peer, even if the gateways report Connected.
 func (c Connection) agents(side Side) Step {
 	s := Step{ID: IDOf(side, "agents"), Side: side, Action: Wait, Title: "node agents", Status: Waiting, Code: CodeNotReady}
 	f := c.Facts.Sides[side]

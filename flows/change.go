@@ -6,7 +6,7 @@ import "slices"
 type Change struct {
 	Side   Side
 	Verb   Verb
-	Object string // as [apply.Name] writes it
+	Object string // in the form of [apply.Name]
 }
 
 // Verb names the kind of a change.

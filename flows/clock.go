@@ -6,8 +6,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// ours converts a time that the cluster's objects have to this machine's clock.
-// The zero time stays.
+// ours converts a time in the cluster's objects to this machine's clock. The
+// zero time stays zero.
 func (p End) ours(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -15,8 +15,8 @@ func (p End) ours(t time.Time) time.Time {
 	return t.Add(-p.ClockAhead)
 }
 
-// specChanged is when the spec of one of the connection's objects was last
-// written.
+// specChanged returns the time at which the spec of an object of the connection
+// was last written.
 func (p End) specChanged(o wire.Object) time.Time { return p.ours(specChanged(o)) }
 
 // report is the gateway's report about its tunnel, as [wire.ParseReport] reads

@@ -1,13 +1,13 @@
 package flows
 
 // Code names a check, a finding or an error for ever: LT-P… is a check before
-// anything is changed, LT-D… one of a connection that exists, LT-E… an error of
-// a run. Package check explains each.
+// anything is changed, LT-D… one of a connection that exists, LT-S… one of Services
+// by name, LT-E… an error of a run. Package check explains each.
 type Code string
 
-// Checks before a connection that this package names itself; package check has the
-// others. If one of these fails, there is no plan, with two exceptions: CodePermission is
-// judged by the plan, and CodeImage is the result of a step of the plan.
+// Codes of checks that this package names itself; package check has the other codes. If
+// one of these checks fails, there is no plan. Two codes are exceptions: the plan itself
+// judges CodePermission, and a step of the plan decides CodeImage.
 const (
 	CodeAnswers    Code = "LT-P001" // the API server answers, and lets us in
 	CodeDifferent  Code = "LT-P002" // the two are different clusters
@@ -22,10 +22,10 @@ const (
 	CodeFreePort   Code = "LT-P021" // the node port is free, and the cluster assigns it
 )
 
-// Errors of a command, before or besides a run.
+// Errors of a command that do not come from its run.
 const (
 	CodeUnexpected  Code = "LT-E001" // an error that this program does not expect
-	CodeUsage       Code = "LT-E002" // flags or configuration that do not work
+	CodeUsage       Code = "LT-E002" // flags or configuration that can't be used
 	CodeInterrupted Code = "LT-E003" // a signal ended it
 	CodeDeclined    Code = "LT-E004" // the admin said no
 	CodeUnreachable Code = "LT-E005" // a cluster does not answer
@@ -41,10 +41,10 @@ const (
 	CodeForbidden    Code = "LT-E012" // the user may not do what a step does
 	CodeRefused      Code = "LT-E020" // the API server refused a change
 	CodeNodePort     Code = "LT-E021" // the node port is taken or outside the range
-	CodeNamespace    Code = "LT-E022" // a namespace that is needed is not the connection's own
-	CodeOwnership    Code = "LT-E031" // another field manager owns what is to be changed
-	CodeUndone       Code = "LT-E032" // a change was undone by somebody else
-	CodeUnnamedPeer  Code = "LT-E033" // the other cluster can't be asked, and it is not clear which one it is
+	CodeNamespace    Code = "LT-E022" // a needed namespace belongs to something else
+	CodeOwnership    Code = "LT-E031" // another field manager owns a field that the plan changes
+	CodeUndone       Code = "LT-E032" // another program has undone a change
+	CodeUnnamedPeer  Code = "LT-E033" // the other cluster can't be asked, and its cluster ID is not clear
 	CodeNotConnected Code = "LT-E034" // there is no connection to work on
 	CodeInterrupts   Code = "LT-E035" // the plan would interrupt traffic, although it must not
 	CodeInvitation   Code = "LT-E036" // an invitation or an answer does not fit the cluster
@@ -54,7 +54,7 @@ const (
 	CodePod          Code = "LT-E040" // a gateway's pod does not start
 	CodeTunnel       Code = "LT-E041" // the gateways do not reach each other
 	CodeEndpoint     Code = "LT-E042" // the gateway server gets no address
-	CodeRemapping    Code = "LT-E043" // the operator assigns no addresses
+	CodeRemapping    Code = "LT-E043" // the operator assigns no remapped ranges
 	CodeKey          Code = "LT-E044" // a gateway does not publish its key
 	CodeDeletion     Code = "LT-E045" // a deletion does not end
 	CodeVerification Code = "LT-E046" // a packet got lost

@@ -8,7 +8,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Flags are the flags by which commands find the context.
+// Flags returns the flags that select the context.
 func (r ContextRef) Flags() (c command.Cluster) {
 	c.Context = r.Name
 	if r.File != "" {
@@ -17,7 +17,7 @@ func (r ContextRef) Flags() (c command.Cluster) {
 	return c
 }
 
-// Flags are the flags by which commands find the cluster as this run did.
+// Flags returns the flags that select the cluster as in this run.
 func (c ClusterFacts) Flags() command.Cluster {
 	out := c.Context.Flags()
 	out.Instead = c.Instead
@@ -27,8 +27,8 @@ func (c ClusterFacts) Flags() command.Cluster {
 	return out
 }
 
-// Ours is a command of our program for both clusters. If only the first one is known, the admin has to
-// name the other one's context.
+// Ours returns a command of our program for both clusters. If only the first cluster is known, the
+// command has a placeholder for the other context.
 func (f Facts) Ours(words ...string) command.Command {
 	a, b := f.Sides[A], f.Sides[B]
 	if b.Context == (ContextRef{}) && (b.Described || a.Context != ContextRef{}) {
@@ -37,19 +37,18 @@ func (f Facts) Ours(words ...string) command.Command {
 	return command.Ours(words...).On(a.Flags(), b.Flags())
 }
 
-// OursWith is a command of our program for the cluster and another one, whose context only the admin
-// knows.
+// OursWith returns a command of our program for this cluster and another one. Its context is unknown,
+// so the command has a placeholder for it.
 func (c ClusterFacts) OursWith(words ...string) command.Command {
 	return c.Ours(words...).Flag("--remote-context", "CONTEXT")
 }
 
-// Ours is a command of our program for the cluster.
+// Ours returns a command of our program for the cluster.
 func (c ClusterFacts) Ours(words ...string) command.Command {
 	return command.Ours(words...).On(c.Flags())
 }
 
-// Rbac is the command that prints the rights that the users of both clusters
-// lack.
+// Rbac returns the command that prints the missing rights of the users of both clusters.
 func (f Facts) Rbac(flags ...string) command.Command {
 	rbac := command.Ours("rbac").Add(flags...).On(f.Sides[A].Flags(), f.Sides[B].Flags())
 	if f.Sides[B].Context == (ContextRef{}) { // rbac needs both clusters
@@ -63,20 +62,20 @@ func (f Facts) AskForRights(flags ...string) command.Hint {
 	return command.Hintf("ask the cluster's administrator for the Role that %s prints", f.Rbac(flags...))
 }
 
-// Alone returns facts without the other cluster, for when its context is unknown.
+// Alone returns facts that lack the other cluster, because its context is unknown.
 func (c ClusterFacts) Alone() Facts { return Facts{Sides: [2]ClusterFacts{A: c}} }
 
-// Kubectl is a kubectl command for the cluster.
+// Kubectl returns a kubectl command for the cluster.
 func (c ClusterFacts) Kubectl(words ...string) command.Command {
 	return command.Kubectl(c.Flags(), words...)
 }
 
-// KubectlIn is a kubectl command for a namespace of the cluster.
+// KubectlIn returns a kubectl command for a namespace of the cluster.
 func (c ClusterFacts) KubectlIn(namespace string, words ...string) command.Command {
 	return c.Kubectl("-n", namespace).Add(words...)
 }
 
-// See is the command that shows an object.
+// See returns the command that shows an object.
 func (c ClusterFacts) See(o ObjectRef) command.Command {
 	if o.Namespace != "" {
 		return c.KubectlIn(o.Namespace, "get", strings.ToLower(o.Kind), o.Name, "-o", "yaml")
@@ -84,7 +83,7 @@ func (c ClusterFacts) See(o ObjectRef) command.Command {
 	return c.Kubectl("get", strings.ToLower(o.Kind), o.Name, "-o", "yaml")
 }
 
-// Privilege is the command that allows pods of gateways in a namespace.
+// Privilege returns the command that allows pods of gateways in a namespace.
 func (c ClusterFacts) Privilege(namespace string) command.Command {
 	return c.Kubectl("label", "namespace", namespace, render.PodSecurity+"=privileged", "--overwrite")
 }
@@ -94,8 +93,8 @@ func (c ClusterFacts) MoreRoom() command.Hint {
 	return command.Hintf("reset peerings that are no longer needed, or give the operator more ranges: %s", c.Ours("install").Flag("--pools", "RANGE"))
 }
 
-// OperatorFix is the advice if the operator lacks a range that install has to state, or may not replace
-// one. In all other cases it is other.
+// OperatorFix returns the advice if install has to state a range, or if the operator may not replace
+// one. In all other cases it returns other.
 func (c ClusterFacts) OperatorFix(other command.Hint) command.Hint {
 	unstated, state := c.Operator.Unstated, c.Ours("install")
 	if unstated.Pods {
@@ -113,7 +112,7 @@ func (c ClusterFacts) OperatorFix(other command.Hint) command.Hint {
 	return other
 }
 
-// SeeWriters is the command that shows which programs have written an object.
+// SeeWriters returns the command that shows which programs have written an object.
 func (c ClusterFacts) SeeWriters(o ObjectRef) command.Command {
 	return c.See(o).Add("--show-managed-fields")
 }

@@ -34,7 +34,8 @@ func (e *ConflictError) Hint() command.Hint {
 	return command.Hintf("change it with %s, or take the fields over with --force-conflicts", strings.Join(e.Managers, " and "))
 }
 
-// ForeignError is an apply to an object that somebody else made under a name of ours.
+// ForeignError is a refused apply: somebody else made an object with the name that we
+// use.
 type ForeignError struct {
 	Object ObjectRef
 }

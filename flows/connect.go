@@ -383,16 +383,16 @@ func (c Connection) GatewayServer(side Side) Step {
 		keepAnnotation(now, want, wire.AnnotationAllow)
 		now.Spec.MTU = want.Spec.MTU
 		if want.Spec.Endpoint.NodePort == nil && want.Spec.Endpoint.ServiceType == now.Spec.Endpoint.ServiceType {
-			now.Spec.Endpoint.NodePort = nil // the Service keeps its node port
+			now.Spec.Endpoint.NodePort = nil // then the Service keeps its node port
 		}
 		s.Interrupts = c.changeInterrupts(side, end.Server, now, want)
 	}
 	return c.replacing(side, c.BehindNamespace(side, s), networkingv1beta1.ConnectionTypeServer)
 }
 
-// allow writes into a gateway where the peer's pods may open connections. All pods is what a gateway
-// without the annotation allows. A gateway that has it keeps it: without it, somebody else's value could
-// stay.
+// allow writes into a gateway where the peer's pods may open connections. The default is all pods, and needs
+// no annotation. But a gateway that has the annotation keeps it: if an apply only left it out, another
+// manager's value could stay.
 func (c Connection) allow(side Side, want, live wire.Object) {
 	has := Exists(live) && live.GetAnnotations()[wire.AnnotationAllow] != ""
 	if allow := c.Params.Allow[side]; allow == wire.AllowAll && !has {
@@ -447,15 +447,16 @@ func (c Connection) Dial(server Side) (addresses []string, port uint16, reason s
 	return addresses, port, reason
 }
 
-// endpointGrace is how long a status is taken for old after the spec of a GatewayServer has changed: in this
-// time, an unexpected port is probably the port from before the change. After it, the port is the choice of the
-// template, whose Service may use another one. If the admin chose a node port, only this port is expected, and
-// the time does not matter.
+// endpointGrace is how long the status is distrusted after the spec of a GatewayServer has changed. During
+// this time, an unexpected port is probably the port from before the change. Later, an unexpected port is the
+// choice of the template, whose Service may use another one. If the admin chose a node port, only this port
+// is expected, at any time.
 const endpointGrace = 15 * time.Second
 
-// outdated returns the reason to wait for a new endpoint of the GatewayServer; "" if the present one seems right.
-// There are two reasons: the endpoint seems older than the last change of the spec, or this plan will change the
-// spec. The status does not say to which spec it belongs, so outdated compares ports and times.
+// outdated returns the reason to wait for a new endpoint of the GatewayServer; "" if the present endpoint
+// seems right. An endpoint is outdated if it seems older than the last change of the spec, or if this plan
+// will change the spec. The status does not name the generation of the spec, so outdated compares ports and
+// times.
 func (c Connection) outdated(server Side) string {
 	s := c.Ends[server].Server
 	port, nodePort := uint16(s.Status.Endpoint.Port), c.Params.NodePort
@@ -550,7 +551,7 @@ func (c Connection) PublicKey(side Side) Step {
 	if end.PublicKey != nil && bytes.Equal(end.PublicKey.Spec.PublicKey, want.Spec.PublicKey) {
 		keepAnnotation(want, end.PublicKey, wire.AnnotationNextPublicKey)
 		if len(end.PublicKey.OwnerReferences) == 0 {
-			want.OwnerReferences = nil // a PublicKey made by hand has no owner, and keeps none
+			want.OwnerReferences = nil // a PublicKey made by hand has no owner, and stays so
 		}
 	}
 	return Ensure(side, stepKey, end.PublicKey, want)

@@ -29,7 +29,7 @@ func (c Connection) Connected(side Side) Step {
 		s.Reason = "waiting for the kubelet to report the gateway's pod: only then do the nodes know where it is"
 	case !end.current(r, owner):
 		s.Reason = "waiting for a report newer than the change"
-		if strings.Contains(r.Message, "; ") { // the gateway has remarks besides
+		if strings.Contains(r.Message, "; ") { // the gateway adds remarks after "; "
 			s.Reason += "; the gateway says: " + r.Message
 		}
 	case !r.Enforces(c.Params.Allow[side]):
@@ -49,14 +49,15 @@ func (c Connection) Connected(side Side) Step {
 	return s
 }
 
-// current reports whether a Connection's claim is newer than the last change of the gateway's
-// settings. Our gateways report the generation; for others, the time decides, to the second.
+// current reports whether a Connection's status is newer than the last change of the gateway's
+// settings. Our gateways report the generation. For other gateways, the time decides, to the
+// second.
 func (p End) current(r Reading, owner wire.Object) bool {
 	if r.Generation > 0 {
 		return r.Generation >= owner.GetGeneration()
 	}
 	if r.At.IsZero() {
-		return true // the claim has no time
+		return true // the status has no time
 	}
 	changed := p.specChanged(owner)
 	if p.PublicKey != nil {
@@ -72,7 +73,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// specChanged is when an object's spec was last written, to the second, by the cluster's clock.
+// specChanged returns the time of the last write of an object's spec, to the second, by the
+// cluster's clock.
 func specChanged(o wire.Object) time.Time {
 	changed := o.GetCreationTimestamp().Time
 	for _, e := range o.GetManagedFields() {
@@ -87,7 +89,7 @@ func touchesSpec(e metav1.ManagedFieldsEntry) bool {
 	return e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:spec"`))
 }
 
-// verified is done when a packet was measured from pod to pod.
+// verified is done when packets have passed from pod to pod.
 func (c Connection) verified() Step {
 	s := Step{ID: "verified", Side: A, Action: Verify, Title: "packets from pod to pod"}
 	m := c.Facts.Measured.Value()

@@ -7,13 +7,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// AskContents asks for objects in a namespace besides those of one connection. A plan that
-// deletes the namespace asks at its beginning, to list them, and again just before the
-// deletion: anybody may have created objects meanwhile.
+// AskContents asks for objects in a namespace that do not belong to the connection. A plan
+// that deletes the namespace asks at its beginning, to list the objects, and again just
+// before the deletion, because somebody may have created objects meanwhile.
 type AskContents struct {
 	Side   Side
 	Tenant render.Tenant
-	// Last is set when everything else that the plan removes is gone.
+	// Last is set if only the namespace itself is left to delete.
 	Last bool
 }
 
@@ -27,15 +27,15 @@ func (q AskContents) slot(f *Facts) slot { return q.in(f) }
 
 func (q AskContents) in(f *Facts) *Answer[Contents] { return &f.Contents[q.Side] }
 
-// Contents are the objects in a namespace besides those of one connection.
+// Contents lists the objects in a namespace that do not belong to the connection.
 type Contents struct {
-	// Others are objects that somebody else made, by kind and name, sorted.
+	// Others lists objects of other owners by kind and name, sorted.
 	Others []string
-	// Unknown is the reason that there may be more; "" if all kinds were read.
+	// Unknown is the reason that Others may be incomplete; "" if all kinds were read.
 	Unknown string
 }
 
-// namedOthers is how many of the others a sentence names at most.
+// namedOthers is the largest number of names in a sentence.
 const namedOthers = 3
 
 // Keeps returns the reason that the namespace must stay; "" if it may be deleted.
@@ -52,7 +52,7 @@ func (c Contents) Keeps() string {
 }
 
 // keepsNamespace returns the reason that a namespace must stay; "" if it may be deleted, or
-// if nobody has asked.
+// if the question was not asked.
 func keepsNamespace(a Answer[Contents]) string {
 	if found := a.Value(); found != nil {
 		return found.Keeps()

@@ -8,26 +8,27 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// AskDefinitions asks which definitions of Liqo's kinds lack something that our programs need. API
-// servers drop what a definition lacks, without an error.
+// AskDefinitions asks which CustomResourceDefinitions of Liqo's kinds lack a field that our programs
+// need. API servers drop a field that the definition lacks, without an error.
 type AskDefinitions struct{ Side Side }
 
 // On implements [Question].
 func (q AskDefinitions) On() Side { return q.Side }
 
-// Terms implements [Question]. Only an installation changes definitions, and it does not ask.
+// Terms implements [Question]. The answer stays valid, because only an installation changes
+// definitions, and installations do not ask.
 func (q AskDefinitions) Terms() Terms { return Terms{Lasts: true} }
 
 func (q AskDefinitions) slot(f *Facts) slot { return q.in(f) }
 
 func (q AskDefinitions) in(f *Facts) *Answer[[]DefinitionFacts] { return &f.Sides[q.Side].Older }
 
-// UpgradeDefinition is the advice about a definition that another program has installed.
+// UpgradeDefinition returns the advice about a definition that another program has installed.
 func UpgradeDefinition() command.Hint {
 	return command.Text("upgrade it to the definition of Liqo v1.2 with the program that installed it")
 }
 
-// DefinitionFix is the advice about definitions that lack something.
+// DefinitionFix returns the advice about incomplete definitions.
 func (c ClusterFacts) DefinitionFix(d DefinitionFacts) []command.Hint {
 	if c.Software != Operator {
 		return []command.Hint{UpgradeDefinition()}
@@ -43,8 +44,8 @@ func (c ClusterFacts) DefinitionFix(d DefinitionFacts) []command.Hint {
 	return fix
 }
 
-// LostField names the definition that lacks a field of one of the objects; ok is false if none does,
-// or if nobody has asked.
+// LostField returns the definition that lacks a field of one of the objects. ok is false if no
+// definition does, or if the question was not asked.
 func (c ClusterFacts) LostField(objects []wire.Object) (d DefinitionFacts, ok bool) {
 	if c.Older.Value() == nil {
 		return d, false
@@ -58,7 +59,7 @@ func (c ClusterFacts) LostField(objects []wire.Object) (d DefinitionFacts, ok bo
 	return (*c.Older.Value())[i], true
 }
 
-// Text is the finding about a definition that lacks something.
+// Text describes the problem of the definition.
 func (d DefinitionFacts) Text() string {
 	return fmt.Sprintf("definition %s is not the one that liqo-tui needs: %s", d.Name, d.Unusable)
 }

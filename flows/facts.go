@@ -136,8 +136,8 @@ type ClusterFacts struct {
 	// ManagersHidden is set unless this user may read the Deployments of every namespace. If it is set,
 	// an operator may be installed, although Software is NoSoftware.
 	ManagersHidden bool
-	// PeersHidden is set if this user may read only one namespace. Then other namespaces may have
-	// connections that are not in these facts.
+	// PeersHidden is set if this user may read the namespaces, or some objects of connections, only in
+	// one namespace. Then other namespaces may have connections that are not in these facts.
 	PeersHidden bool
 	// NodePorts is the range of node ports; zero if it is unknown.
 	NodePorts PortRange
@@ -245,7 +245,7 @@ func (r PortRange) Contains(port uint16) bool {
 // Pending Services have no address yet.
 type LoadBalancerFacts struct{ Answered, Pending int }
 
-// EventFacts is a Kubernetes warning about one object.
+// EventFacts is a Kubernetes Event of type Warning about one object.
 type EventFacts struct {
 	Object          string // in the form of [apply.Name]
 	Reason, Message string
@@ -419,9 +419,9 @@ func (c ClusterFacts) endIn(namespace string, remote wire.ClusterID) End {
 	return p
 }
 
-// nodeProblems returns a function. The function takes a gateway's namespace/name, and lists the
-// problems that nodes have with that gateway. A node that is not set up may not lead to any gateway,
-// so its problem is at the end of all lists. [End.NodeProblems] describes the order.
+// nodeProblems returns a function that lists the problems of nodes with a gateway, given the gateway's
+// namespace/name. A node that is not set up may reach no gateway at all, so its problem is at the end
+// of every list. [End.NodeProblems] describes the order.
 func (c ClusterFacts) nodeProblems() func(gateway string) []string {
 	var all []string
 	of := map[string][]string{}
@@ -459,9 +459,8 @@ func (c ClusterFacts) FindNamespace(name string) *corev1.Namespace {
 }
 
 // home has the namespaces in which a connection with one peer may be; "" means that there is no such
-// namespace. If several namespaces have a gateway to the peer, one of them is preferred: works, or
-// labelled if works is "". If the preferred namespace has no gateway, gateway is the first of them.
-// The same rule decides for other.
+// namespace. gateway and other prefer the namespace works, or labelled if works is "". If the
+// preferred namespace has no such object, they are the first namespace that has one.
 type home struct {
 	labelled string // the first namespace with the peer's label
 	works    string // the first namespace with a Connection that is Connected
@@ -476,8 +475,8 @@ func (h home) namespace(standard string) string {
 	return cmp.Or(h.gateway, h.other, h.labelled, standard)
 }
 
-// homes finds the namespaces of all connections. If the parameter only is set, only that peer's entry
-// is complete.
+// homes finds the namespaces of all connections. If only is set, only the entry of this peer is
+// complete.
 func (c ClusterFacts) homes(only wire.ClusterID) map[wire.ClusterID]home {
 	all := map[wire.ClusterID]home{}
 	for i := range c.Namespaces {

@@ -10,9 +10,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Obstacles returns the reasons against any plan for the two clusters, as failed steps;
-// none if there is no reason. Package check shows the same conditions as checks that
-// pass or fail.
+// Obstacles returns the reasons against any plan for the two clusters, as failed steps. Package check
+// shows the same conditions as checks that pass or fail.
 func Obstacles(f Facts) []Step {
 	if steps := obstacles(f); len(steps) > 0 {
 		return steps
@@ -20,7 +19,7 @@ func Obstacles(f Facts) []Step {
 	return Strangers(f)
 }
 
-// obstacles is [Obstacles] for a plan that may replace a peer.
+// obstacles is [Obstacles] for a plan that may replace the peer.
 func obstacles(f Facts) []Step {
 	if steps := NoAnswer(f, A, B); len(steps) > 0 {
 		return steps
@@ -40,8 +39,8 @@ func obstacles(f Facts) []Step {
 	return steps
 }
 
-// SameCluster reports whether two contexts lead to one cluster. known is false if that can't be told: a
-// user may read neither the UID nor the ID, and then both are empty.
+// SameCluster reports whether two contexts lead to one cluster. known is false if the user may read
+// neither the UID nor the ID of a cluster.
 func SameCluster(a, b ClusterFacts) (same, known bool) {
 	switch {
 	case a.UID != "" && a.UID == b.UID:
@@ -52,8 +51,8 @@ func SameCluster(a, b ClusterFacts) (same, known bool) {
 	return false, false
 }
 
-// OneCluster refuses two contexts of one cluster, as a failed step; nil if the
-// clusters differ, or that can't be told.
+// OneCluster returns a failed step if two contexts lead to one cluster. It returns nil if the clusters
+// differ, or if this is unknown.
 func OneCluster(f Facts) *Step {
 	if same, _ := SameCluster(f.Sides[A], f.Sides[B]); !same {
 		return nil
@@ -63,7 +62,7 @@ func OneCluster(f Facts) *Step {
 		command.Text("choose another context with --context or --remote-context")))
 }
 
-// SameID refuses two clusters with one ID, as a failed step; nil if the IDs differ.
+// SameID returns a failed step if both clusters have the same ID.
 func SameID(f Facts) *Step {
 	if f.Sides[A].ID != f.Sides[B].ID {
 		return nil
@@ -92,7 +91,7 @@ func problemStep(side Side, p *Problem) Step {
 	return Refuse(side, CodeAnswers, "API server", kind, p.Message, p.Fix)
 }
 
-// FirstObstacle returns the first of [ObstaclesOf]; nil if there is none.
+// FirstObstacle returns the first of [ObstaclesOf]; nil if there is no obstacle.
 func FirstObstacle(side Side, c ClusterFacts) *Step {
 	if all := ObstaclesOf(side, c); len(all) > 0 {
 		return &all[0]
@@ -100,8 +99,8 @@ func FirstObstacle(side Side, c ClusterFacts) *Step {
 	return nil
 }
 
-// ObstaclesOf returns all reasons against any plan for one cluster that answers, as
-// failed steps. Later ones may follow from the first.
+// ObstaclesOf returns all reasons against any plan for one cluster that answers, as failed steps. The
+// later reasons may follow from the first.
 func ObstaclesOf(side Side, c ClusterFacts) (all []Step) {
 	add := func(code Code, title, reason string, fix command.Hint) {
 		all = append(all, Refuse(side, code, title, FailedPreflight, reason, fix))
@@ -140,10 +139,9 @@ func ObstaclesOf(side Side, c ClusterFacts) (all []Step) {
 	return all
 }
 
-// InstalledElsewhere refuses a cluster with an installation in another namespace, as a
-// failed step; nil if there is none. A second installation would take the rights of the
-// first, because both have cluster-wide objects of the same names, and both would work
-// on the same nodes.
+// InstalledElsewhere returns a failed step if the cluster has an installation in another namespace. A
+// second installation would take away the rights of the first, because both have cluster-wide objects
+// with the same names. Both would also work on the same nodes.
 func InstalledElsewhere(side Side, c ClusterFacts) *Step {
 	what := "liqo-tui"
 	switch c.Elsewhere.Software {
@@ -159,16 +157,16 @@ func InstalledElsewhere(side Side, c ClusterFacts) *Step {
 		command.Hintf("use %s %s", flag, c.Elsewhere.Namespace)))
 }
 
-// Refuse returns a failed step with the reason that a plan does nothing.
+// Refuse returns a failed step that states why a plan does nothing.
 func Refuse(side Side, code Code, title string, kind FailureKind, reason string, fix ...command.Hint) Step {
 	s := Step{ID: IDOf(side, "preflight"), Side: side, Action: Wait, Title: title}
 	s.Fail(kind, code, reason, fix...)
 	return s
 }
 
-// RefusedNodePort refuses a node port that the server's cluster won't assign, as a
-// failed step; nil if no reason is known. The operator would refuse it only after the
-// GatewayServer was written, and later runs would keep the port.
+// RefusedNodePort returns a failed step if the server's cluster won't assign the node port; nil if no
+// reason is known. The operator would refuse the port only after the GatewayServer was written, and
+// later runs would keep the port.
 func RefusedNodePort(p Params, f Facts) *Step {
 	if p.ServiceType != corev1.ServiceTypeNodePort || p.NodePort == 0 {
 		return nil

@@ -10,8 +10,7 @@ import (
 type ConnectionSetting = setting.Setting[Params]
 
 // Form returns the settings that forms ask for; nil stands for [Settings].
-// Choices between two clusters have the words of forms, with the clusters' names
-// a and b.
+// Options that choose a cluster get a text with the clusters' names a and b.
 func Form(settings []ConnectionSetting, a, b string) []ConnectionSetting {
 	if settings == nil {
 		settings = Settings()
@@ -19,7 +18,7 @@ func Form(settings []ConnectionSetting, a, b string) []ConnectionSetting {
 	return slices.DeleteFunc(worded(settings, a, b), func(s ConnectionSetting) bool { return s.Label == "" })
 }
 
-// worded returns the settings with the words of forms for their options.
+// worded returns the settings with the options' texts for forms.
 func worded(settings []ConnectionSetting, a, b string) []ConnectionSetting {
 	settings = slices.Clone(settings)
 	for i, s := range settings {

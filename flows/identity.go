@@ -28,8 +28,8 @@ func (c ClusterFacts) Identity() string {
 	return c.UID
 }
 
-// Strangers returns a failed step for each side that is connected with a third cluster, which has
-// the same ID as the other side.
+// Strangers returns a failed step for each side that is connected with a third cluster which has
+// the other side's ID.
 func Strangers(f Facts) (steps []Step) {
 	for _, side := range []Side{A, B} {
 		if why := f.stranger(side); why != "" {
@@ -39,7 +39,7 @@ func Strangers(f Facts) (steps []Step) {
 	return steps
 }
 
-// replaces lists the sentences of [Strangers], for a plan that replaces the peers.
+// replaces returns the sentences of [Strangers] for a plan that replaces the peers.
 func replaces(strangers []Step) []string {
 	var out []string
 	for _, s := range strangers {
@@ -48,8 +48,8 @@ func replaces(strangers []Step) []string {
 	return out
 }
 
-// stranger returns the reason that the other side is not the cluster that this side is connected
-// with; "" if it is, or if it is unknown.
+// stranger returns the reason that this side is connected with another cluster than the other side;
+// "" if it is not, or if this is unknown.
 func (f Facts) stranger(side Side) string {
 	me, other := f.Sides[side], f.Sides[side.Other()]
 	if other.Identity() == "" || other.ID == "" {
@@ -65,9 +65,9 @@ func (f Facts) stranger(side Side) string {
 	return f.unlikePeer(side)
 }
 
-// unlikePeer is stranger for a connection whose peer's UID was not stored. If the tunnel works, but
-// the other side has no end of it, or an end with another key, then the tunnel leads to another
-// cluster.
+// unlikePeer is stranger for a connection without a stored UID of the peer. If the tunnel works
+// although the other side has no gateway for it, or one with another key, then the tunnel leads to
+// a third cluster.
 func (f Facts) unlikePeer(side Side) string {
 	me, other := f.Sides[side], f.Sides[side.Other()]
 	mine, theirs := me.End(other.ID), other.End(me.ID)
@@ -84,8 +84,8 @@ func (f Facts) unlikePeer(side Side) string {
 	return ""
 }
 
-// knows reports whether the cluster has this key of its peer's gateway, as the present or the next
-// one. It is also true if the cluster has no key of the peer.
+// knows reports whether the key is the present or the next key that the cluster has for its peer's
+// gateway. It is also true if the cluster has no key of the peer.
 func (p End) knows(key wgtypes.Key) bool {
 	if p.PublicKey == nil {
 		return true
@@ -114,8 +114,8 @@ func (f Facts) strangerFix(side Side) []command.Hint {
 	}
 }
 
-// identify writes the peer's UID into a Configuration. If the peer can't be asked, the stored UID
-// stays.
+// identify writes the peer's UID into a Configuration. If the peer's UID can't be read, the stored
+// UID stays.
 func (c Connection) identify(side Side, want wire.Object) (interrupts string) {
 	uid := c.Facts.Sides[side.Other()].Identity()
 	if uid == "" {

@@ -6,14 +6,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 )
 
-// AskImage asks whether nodes can pull an image: some try.
+// AskImage asks whether nodes can pull an image. Some nodes try to pull it.
 type AskImage struct {
 	Side Side
 	Try  *trial.ImageTry
 }
 
-// imageTimeout is longer than a node takes to pull some ten MB from a distant registry. A
-// longer pull delays nothing: the installation waits for it, too.
+// imageTimeout is longer than a node needs to pull some ten MB from a distant registry. A
+// longer pull delays nothing, because the installation would wait for it as well.
 const imageTimeout = time.Minute
 
 // On implements [Question].

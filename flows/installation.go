@@ -7,20 +7,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Installation is a wanted installation of our operator on one cluster. Package install
-// makes them.
+// Installation is an installation of our operator that a plan makes on one cluster.
+// Package install implements it.
 type Installation interface {
 	// ClusterID is the name by which peers will know the cluster.
 	ClusterID() wire.ClusterID
 	// PlacesAgents reports whether an admin has chosen the nodes of agents.
 	PlacesAgents() bool
-	// Bring returns the installation as part of a plan for a connection: its steps, and
-	// the cluster as later steps may expect it. asks means that the plan needs an answer
-	// to [AskInstallation].
+	// Bring returns the installation as part of a plan for a connection: the steps, and
+	// the facts about the cluster after them, on which later steps rely. asks means that
+	// the plan needs an answer to [AskInstallation].
 	Bring(side Side, c ClusterFacts) (steps []Step, expected ClusterFacts, asks bool)
 }
 
-// AskInstallation asks for the objects of an installation of ours.
+// AskInstallation asks for the objects of our installation.
 type AskInstallation struct{ Side Side }
 
 // On implements [Question].
@@ -35,29 +35,31 @@ func (q AskInstallation) in(f *Facts) *Answer[InstallationFacts] {
 	return &f.Sides[q.Side].Installation
 }
 
-// InstallationFacts are the objects of an installation of ours, or in its place.
+// InstallationFacts lists the objects of our installation, and foreign objects with their
+// names.
 type InstallationFacts struct {
-	// Objects are those of the installation, the Networks of the cluster itself, and the
-	// fabric's reports about nodes. Their kinds are set.
+	// Objects are the objects of the installation, the cluster's own Networks, and the
+	// node agents' reports. Their kinds are set.
 	Objects []wire.Object
 	// Gateways are the Deployments of the cluster's gateways.
 	Gateways []appsv1.Deployment
-	// Hosts counts the IPs that have an address of the external range.
+	// Hosts counts the IP objects with an address of the external range.
 	Hosts int
-	// Tenants counts the consumers with access by our operator, Identities its accesses to
-	// providers.
+	// Tenants counts the consumers that our operator has admitted. Identities counts its
+	// accesses to providers.
 	Tenants, Identities int
-	// Unserved are kinds that the API server does not serve. An installation works without
-	// them.
+	// Unserved lists kinds that the API server does not have. An installation works
+	// without them.
 	Unserved []string
-	// Waiting has the reason that a program's pods don't run, by the program's name.
+	// Waiting has the reason why a program's pods don't run, by the program's name.
 	Waiting map[string]string
-	// Unknown is the reason that there may be more objects; "" if all may be read.
+	// Unknown is the reason that there may be more objects; "" if this user may read all
+	// of them.
 	Unknown string
 }
 
-// InstallationUnknown returns the reason that not all of an installation is known; "" if
-// it is, or if nobody has asked.
+// InstallationUnknown returns the reason that a part of the installation is unknown; "" if
+// all is known, or if the question was not asked.
 func (c ClusterFacts) InstallationUnknown() string {
 	if f := c.Installation.Value(); f != nil {
 		return f.Unknown
@@ -69,20 +71,20 @@ func (c ClusterFacts) InstallationUnknown() string {
 // program, or that lacks something.
 type DefinitionFacts struct {
 	Name    string
-	Kind    string // of the objects that it defines
+	Kind    string // the kind that it defines
 	Manager string // the program that wrote it last; "" if the API server does not name it
-	// Unusable is the reason that our programs can't work with it, as the end of a
-	// sentence; "" if they can, and it stays as it is.
+	// Unusable is the reason that our programs can't use the definition, as the end of a
+	// sentence; "" if they can use it. Then it is not changed.
 	Unusable string
 }
 
-// Installable reports whether a plan can begin with the installation of our operator:
-// neither Liqo nor our operator is installed in any namespace.
+// Installable reports whether a plan can begin with the installation of our operator: no
+// namespace has Liqo or our operator.
 func (c ClusterFacts) Installable() bool {
 	return c.Problem == nil && !c.Can().Connect && c.Elsewhere == ElsewhereFacts{} && c.Unseen() == ""
 }
 
-// Unseen returns the reason that nobody knows whether Liqo or our operator is installed;
+// Unseen returns the reason that it is unknown whether Liqo or our operator is installed;
 // "" if it is known.
 func (c ClusterFacts) Unseen() string {
 	if c.Can().Connect || c.Elsewhere != (ElsewhereFacts{}) || !c.ManagersHidden {
@@ -101,8 +103,8 @@ func (f Facts) askToList(kinds string) command.Hint {
 	return command.Hintf("ask for the right to list %s there: the Role that %s prints has it", kinds, f.Rbac())
 }
 
-// installation returns the steps that install our operator on the sides of p.Install, and
-// the facts as later steps may expect them.
+// installation returns the steps that install our operator on the sides of p.Install. It
+// also returns the facts after these steps, on which later steps rely.
 func installation(p Params, f Facts) (steps []Step, expected Facts, asks []Question) {
 	sides := f.Sides
 	for side, i := range p.Install {
@@ -117,8 +119,8 @@ func installation(p Params, f Facts) (steps []Step, expected Facts, asks []Quest
 	return steps, f, asks
 }
 
-// Expected returns the facts as later steps of p may expect them: where p installs our
-// operator, they are those after the installation.
+// Expected returns the facts on which later steps of p rely: where p installs our
+// operator, the facts after the installation.
 func Expected(p Params, f Facts) Facts {
 	_, expected, _ := installation(p, f)
 	return expected

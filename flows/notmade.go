@@ -9,11 +9,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// FailedCreate is the reason of the event that tells why a controller can't make a pod: a quota, a
-// LimitRange, Pod Security, a webhook, or a missing ServiceAccount or priority class.
+// FailedCreate is the reason of the event that explains why a controller can't make a pod: a quota,
+// a LimitRange, Pod Security, a webhook, or a missing ServiceAccount or priority class.
 const FailedCreate = "FailedCreate"
 
-// NotMade is why Kubernetes makes no pod of a Deployment; "" if it makes them.
+// NotMade returns the reason that Kubernetes makes no pod of a Deployment; "" if it makes them.
 func NotMade(d *appsv1.Deployment) string {
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
@@ -23,10 +23,10 @@ func NotMade(d *appsv1.Deployment) string {
 	return ""
 }
 
-// notMade is why Kubernetes makes no pod of a gateway, by the warnings that were read; "" if none of
-// them says so. Deployments of gateways are not watched.
+// notMade returns the reason that Kubernetes makes no pod of a gateway, from the warnings; "" if no
+// warning has one. Deployments of gateways are not watched.
 func (c ClusterFacts) notMade(namespace, gateway string) string {
-	for _, e := range c.Events { // the newest first
+	for _, e := range c.Events { // the newest comes first
 		hash, ours := strings.CutPrefix(e.Object, "ReplicaSet "+namespace+"/"+wire.GatewayObjectName(gateway)+"-")
 		if e.Reason == FailedCreate && ours && !strings.Contains(hash, "-") {
 			return strings.TrimPrefix(strings.TrimSpace(e.Message), "Error creating: ")

@@ -7,7 +7,7 @@ import (
 )
 
 // AskPackets asks whether packets pass between pods of the two clusters. The engine
-// itself answers, when the rest of the plan is done: [Plan.MeasureNext].
+// answers it when the rest of the plan is done: [Plan.MeasureNext].
 type AskPackets struct{}
 
 // On implements [Question]. Packets are sent both ways; A stands for both sides.
@@ -25,5 +25,5 @@ type Measurement struct {
 	At     time.Time
 	OK     bool
 	Result string       // one sentence
-	Fix    command.Hint // if it isn't OK
+	Fix    command.Hint // set unless OK
 }

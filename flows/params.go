@@ -11,7 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Side is one of the two clusters: A is local, B is remote, everywhere.
+// Side is one of the two clusters. A is the local one, B the remote one.
 type Side uint8
 
 // The two sides.
@@ -27,41 +27,41 @@ func (s Side) String() string {
 	return "A"
 }
 
-// Other is the opposite side.
+// Other returns the other side.
 func (s Side) Other() Side { return 1 - s }
 
-// Params are the admin's choices for a connection. [Defaults] is where to begin.
+// Params are the admin's choices for a connection. [Defaults] returns the initial choices.
 type Params struct {
 	Server         Side // the side that hosts the gateway server
 	ServiceType    corev1.ServiceType
 	Port           uint16 // UDP port of the server's Service
 	NodePort       uint16 // 0: Kubernetes chooses
 	LoadBalancerIP string // "": the provider chooses
-	ClientAddress  string // what the client dials, separated by commas; "": the server's own endpoint
+	ClientAddress  string // comma-separated addresses that the client dials; "": the server's own endpoint
 	ClientPort     uint16 // 0: the server's own endpoint
 	Relay          string // host:port that both gateways dial; "": the client dials the server
 	MTU            int    // bytes
 	ServerTemplate render.TemplateRef
 	ClientTemplate render.TemplateRef
-	Allow          [2]wire.Allow // where the peer's pods may open connections, by side
+	Allow          [2]wire.Allow // where the peer's pods may open connections, by the side that allows them
 
-	// Given marks the fields above that the admin chose. The others are proposals: if gateways
+	// Given marks the fields above that the admin chose. The other fields are proposals: if gateways
 	// exist, their values are kept. See [Adopt].
 	Given Fields
 	// Namespaces are the tenant namespaces to use, by side; "" means the namespace of the existing
 	// connection, or else Liqo's default.
 	Namespaces [2]string
-	// Install installs our operator on a side where nothing manages connections; nil if the admin
-	// does not want that, or has not agreed to it.
+	// Install installs our operator on a side that has no operator; nil if the admin does not want
+	// that, or has not agreed yet.
 	Install [2]Installation
-	// Wait is what to wait for once everything is applied.
+	// Wait is the state for which the run waits after all objects are applied.
 	Wait WaitLevel
-	// Lending adds lending to the connection; nil to connect only.
+	// Lending adds lending to the connection; nil if the plan only connects.
 	Lending Lending
-	// ReplacePeer connects the other cluster in place of the one that had its ID before.
+	// ReplacePeer connects the other cluster although another cluster had its ID before.
 	ReplacePeer bool
-	// OtherWay is set while the server moves to the other cluster because nothing has passed between
-	// the gateways, see [wire.AnnotationOtherWay].
+	// OtherWay is set while the server moves to the other cluster because no packet has passed
+	// between the gateways, see [wire.AnnotationOtherWay].
 	OtherWay bool
 	// ForLending marks new objects as made for lending, see [wire.AnnotationForPeering].
 	ForLending bool
@@ -69,14 +69,14 @@ type Params struct {
 
 // Lending is the lending that a plan adds to a connection.
 type Lending interface {
-	// Whole is the plan for the connection and lending. network plans the connection.
+	// Whole returns the plan for the connection and lending. network plans the connection.
 	Whole(network func(Facts) Plan, namespaces [2]string, f Facts) Plan
 }
 
 // Fields is a set of fields of [Params].
 type Fields = setting.Fields
 
-// The fields that a connection may already have.
+// The fields for which an existing connection may have a value.
 const (
 	FieldServer Fields = 1 << iota
 	FieldServiceType
@@ -95,22 +95,22 @@ const (
 	AllFields = 1<<iota - 1
 )
 
-// WaitLevel is what a run waits for before a connection counts as made.
+// WaitLevel is the state for which a run waits at its end.
 type WaitLevel uint8
 
-// What to wait for.
+// The states, from which a run chooses one.
 const (
 	WaitConnected WaitLevel = iota // until both gateways report that they reach each other
-	WaitNone                       // for nothing, once all objects are applied
-	WaitVerified                   // until a packet was measured from pod to pod
+	WaitNone                       // the run ends when all objects are applied
+	WaitVerified                   // until packets have passed from pod to pod
 )
 
 var waitLevels = [...]string{WaitConnected: "connected", WaitNone: "none", WaitVerified: "verified"}
 
 func (w WaitLevel) String() string { return waitLevels[w] }
 
-// Defaults are liqoctl's: the remote cluster is the server, behind a LoadBalancer.
-// [Params.Undecided] lists the ones that depend on the clusters.
+// Defaults returns liqoctl's defaults: the remote cluster is the server, behind a LoadBalancer.
+// [Params.Undecided] lists the fields that depend on the clusters.
 func Defaults() Params {
 	return Params{
 		Server: B, ServiceType: corev1.ServiceTypeLoadBalancer,
@@ -120,9 +120,9 @@ func Defaults() Params {
 	}
 }
 
-// Validate reports all problems of p, joined. Each names the flag to change. Settings that belong
-// to a service type are checked only if the type was given, or nothing was: otherwise an existing
-// connection may have the type, and the plan reports the problem.
+// Validate reports all problems of p, joined. Each problem names the flag to change. It checks
+// whether the settings fit together only if the admin gave the service type, or no setting at all.
+// Otherwise an existing connection may have the service type, and the plan reports the problem.
 func (p Params) Validate() error {
 	err := setting.Check(Settings(), p)
 	if p.Given == 0 || p.Given.Has(FieldServiceType) {
@@ -136,7 +136,7 @@ func (p Params) Uses(s ConnectionSetting) bool {
 	return (s.Service == "" || s.Service == p.ServiceType) && (!s.Peering || p.Lending != nil)
 }
 
-// fits returns an error for each setting that does not fit the others.
+// fits returns an error for each setting that contradicts the other settings.
 func (p Params) fits() []error {
 	var errs []error
 	for _, s := range Settings() {

@@ -77,8 +77,8 @@ type Reading struct {
 	// Identity identifies the cluster, and PeerIdentity the peer that it is connected with; "" if
 	// unknown.
 	Identity, PeerIdentity string
-	// Unmanaged says, as a clause, that no operator works on the cluster, or that the operator has not
-	// finished the connection; "" if neither is so.
+	// Unmanaged is a clause: no operator works on the cluster, or the operator has not finished the
+	// connection. It is "" if neither is so.
 	Unmanaged string
 	// NodeProblem is the first problem of a node on the way to the peer, as text; "" if there is
 	// none, or if this is unknown.
@@ -99,7 +99,7 @@ type Reading struct {
 	Reason         wire.Reason
 	Message        string
 	Handshake      time.Time
-	Loss           float64       // share of pings, 0 to 1; see Lost
+	Loss           float64       // share of lost pings, 0 to 1; see Lost
 	Received, Sent uint64        // bytes since the tunnel was made
 	Lately         wire.Movement // the traffic since the last answered ping
 	// PodTraffic is the last time at which packets of pods were seen in both directions; zero if they
@@ -165,8 +165,8 @@ func (r Reading) Lossy() bool {
 	return known && share > degradedLoss
 }
 
-// Answered reports whether the peer's gateway answers pings now. If pings are switched off, Liqo's gateways say
-// Connected, too, but then At is zero.
+// Answered reports whether the peer's gateway answers pings now. If pings are switched off, Liqo's gateways
+// report Connected as well, but then At is zero.
 func (r Reading) Answered(now time.Time) bool {
 	state, _ := r.State(now)
 	return state.Works() && !r.At.IsZero()
@@ -215,12 +215,12 @@ func (r Reading) claim(now time.Time) (state EndState, why string) {
 		return StateConnected, why
 	case networkingv1beta1.Connecting:
 		if r.Reason == wire.ReasonPinged {
-			return StateConnecting, "pings are answered, waiting for the state" // the gateway writes its reason first
+			return StateConnecting, "pings are answered, waiting for the state" // the gateway writes the reason before the state
 		}
 		return StateConnecting, why
 	case networkingv1beta1.ConnectionError:
-		// Liqo's gateways say Error 10 s after their start if no peer has
-		// answered yet, which is how every connection begins.
+		// At their start, Liqo's gateways report Error if no peer has answered within 10 s. Every new
+		// connection begins in this way.
 		if !r.Reported && r.At.IsZero() {
 			return StateConnecting, "the peer's gateway has not answered yet"
 		}
@@ -232,8 +232,8 @@ func (r Reading) claim(now time.Time) (state EndState, why string) {
 // lossWindow is the time before a report in which a gateway counts lost pings.
 const lossWindow = time.Minute
 
-// lossText describes lost pings. After an outage, pings of the last minute still count as lost: the
-// text says that the connection recovers.
+// lossText describes lost pings. After an outage, pings of the last minute still count as lost. Then the text
+// says that the connection recovers.
 func (r Reading) lossText() string {
 	if r.Recovering() {
 		return fmt.Sprintf("recovering: at the last report pings had been answered again for %s, and %.3g%% of the last minute's were lost", max(0, r.At.Sub(r.Since)).Round(time.Second), r.Loss*100)
@@ -303,7 +303,6 @@ func (p End) Reading() Reading {
 	return r
 }
 
-// waiting returns the reason that the gateway's pod does not run; "" if there is none.
 func (p End) waiting() string {
 	if p.NotMade != "" {
 		return "no pod is made: " + p.NotMade
@@ -314,7 +313,6 @@ func (p End) waiting() string {
 	return "pod " + p.Pod.Name + ": " + p.Pod.Waiting
 }
 
-// unreached names the nodes that can't reach the gateway; "" if there are no such nodes.
 func (p End) unreached() string {
 	return Some(p.Unreached)
 }
@@ -372,8 +370,8 @@ func (p End) readConnection(r *Reading) {
 	r.PeerAddress, r.Implementation, r.MTU, r.PathMTU = report.Endpoint, report.Implementation, report.MTU, report.PathMTU
 }
 
-// Peers returns the [End] of every connection of the cluster, by the peer's ID. It goes through all objects
-// only once, and not once for each peer as calls of [ClusterFacts.End] would.
+// Peers returns the [End] of every connection of the cluster, by the peer's ID. It is faster than one call of
+// [ClusterFacts.End] for each peer, because it goes through all objects only once.
 func (c ClusterFacts) Peers() map[wire.ClusterID]*End {
 	x := newPeerIndex(c)
 	assign(x, c.Configurations, func(p *End) **networkingv1beta1.Configuration { return &p.Configuration })
@@ -413,7 +411,7 @@ func (c ClusterFacts) Peers() map[wire.ClusterID]*End {
 }
 
 // activePod chooses between two pods of a gateway. It returns b, the later pod in the list, unless only a has
-// the tunnel. a may be nil.
+// the tunnel. The argument a may be nil.
 func activePod(a, b *PodFacts) *PodFacts {
 	if a != nil && a.Active && !b.Active {
 		return a
@@ -421,8 +419,8 @@ func activePod(a, b *PodFacts) *PodFacts {
 	return b
 }
 
-// GatewayName returns the name of the cluster's gateway: of its GatewayServer, otherwise of its
-// GatewayClient; "" if there is neither.
+// GatewayName returns the name of the cluster's GatewayServer or, if there is none, of its GatewayClient; ""
+// if there is neither.
 func (p End) GatewayName() string {
 	switch {
 	case p.Server != nil:

@@ -67,8 +67,8 @@ type Step struct {
 	Interrupts string
 	// Reason says what the step waits for, what it found, or why it failed.
 	Reason string
-	// Fix has advice to the admin about a failure, or about a wait that does not end. Each hint is a
-	// way of its own. The best way is first.
+	// Fix has advice to the admin about a failure, or about a wait that does not end. The hints are
+	// alternatives, the best one first.
 	Fix []command.Hint
 	// Kind is the class of a failure; Code names the failure itself.
 	Kind FailureKind
@@ -77,13 +77,13 @@ type Step struct {
 	Evidence map[string]string
 	// Events are the cluster's recent warnings about the objects for which the step waits.
 	Events []EventFacts
-	// Want lists the objects that the step ensures, and Gone the objects that it removes. Both are the
-	// same in each status of the step.
+	// Want lists the objects that the step ensures, and Gone the objects that it removes. Both stay the same
+	// whatever the status of the step is.
 	Want, Gone []wire.Object
 	// Objects lists the objects to apply or delete now. It is empty unless the step is Ready. A Replace
 	// deletes them.
 	Objects []wire.Object
-	// Force is set if the step takes over fields of other managers, even if the admin has not asked for it.
+	// Force is set if the step takes over fields of other managers without the admin's request.
 	Force bool
 	// Asks is the question on which the step depends; nil if there is none. See [Plan.Asks].
 	Asks Question
@@ -132,14 +132,14 @@ type Plan struct {
 	// Kept has notes for the admin, one sentence each. They name kept settings that differ from the
 	// default, values that will probably be chosen, and nodes that keep routes after a removal.
 	Kept []string
-	// Asks lists the questions of the plan that belong to no step. Questions that the facts already
-	// answer are in it, too.
+	// Asks lists the questions of the plan that belong to no step. It also has those that the facts already
+	// answer.
 	Asks []Question
 	// Replaces lists the peers that another cluster with the same ID replaces, one sentence each. The
 	// admin confirms them separately.
 	Replaces []string
-	// Owed lists commands for the other cluster. Somebody else has to run them, because this run can't
-	// reach that cluster or must not change it.
+	// Owed lists commands for the other cluster. Its admin has to run them, because this run can't reach
+	// that cluster or must not change it.
 	Owed []command.Command
 }
 
@@ -234,7 +234,8 @@ func (p Plan) MeasureNext() bool {
 	})
 }
 
-// Foresaw reports whether this plan already has all deletions and replacements of the plan later.
+// Foresaw reports whether this plan already has all deletions and replacements of the plan later, and all
+// its changes of what was there before us.
 func (p Plan) Foresaw(later Plan) bool {
 	return !slices.ContainsFunc(later.Steps, func(s Step) bool {
 		if s.Status == Done || s.Action != Delete && s.Action != Replace {
@@ -295,16 +296,16 @@ const (
 	stepOwnKey = "own-key"
 )
 
-// Title returns the kind and the name of the object. It leaves out the namespace, because texts about a side
-// don't need it.
+// Title returns the kind and the name of the object, without the namespace. Texts about a side don't need
+// it.
 func (r ObjectRef) Title() string { return r.Kind + " " + r.Name }
 
 // Ensure returns the step that creates want, or updates live so that it has all fields of want. The step is done if
 // live already has them.
 func Ensure(side Side, what string, live, want wire.Object) Step {
 	if Exists(live) && live.GetLabels()[wire.LabelManagedBy] != wire.ManagedBy {
-		// An object of somebody else does not get our label. With the label it would be ours, and a
-		// reset deletes our namespaces with all objects in them.
+		// The object of another owner does not get our label, because a reset deletes namespaces with our
+		// label, with all objects in them.
 		delete(want.GetLabels(), wire.LabelManagedBy)
 	}
 	object := RefTo(want)
@@ -347,8 +348,8 @@ func Managers(live wire.Object) []string {
 	return names
 }
 
-// Edited reports whether a program other than ours has written the spec of the object. Then our change is a
-// conflict, unless it takes the fields over.
+// Edited reports whether a program other than ours has written the spec of the object. Then our change
+// causes a conflict, unless it takes over the fields.
 func Edited(o wire.Object) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Subresource == "" && touchesSpec(e) && !slices.Contains([]string{wire.FieldManager, wire.OperatorName, "liqo-gateway"}, e.Manager)
@@ -385,13 +386,13 @@ func Remove(side Side, what string, object ObjectRef, live wire.Object, interrup
 	return s
 }
 
-// BlockedStep returns a step that can't begin yet. The parameter reason says what the step needs.
+// BlockedStep returns a step that can't begin yet. The argument reason names what is missing.
 func BlockedStep(side Side, action Action, what string, object ObjectRef, reason string) Step {
 	return Step{ID: IDOf(side, what), Side: side, Action: action, Object: object, Title: object.Title(), Status: Blocked, Reason: reason}
 }
 
-// Exists reports whether o is an object, and neither nil nor a typed nil pointer. Facts have typed nil
-// pointers for objects that don't exist.
+// Exists reports whether o is neither nil nor a typed nil pointer. Facts have typed nil pointers for objects
+// that don't exist.
 func Exists(o wire.Object) bool { return o != nil && !reflect.ValueOf(o).IsNil() }
 
 // RefTo returns the name of an object. Objects from typed clients have no kind, so the kind is the name of

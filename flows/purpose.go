@@ -8,8 +8,8 @@ func forPeering(o wire.Object) bool {
 	return Exists(o) && o.GetAnnotations()[wire.AnnotationForPeering] != ""
 }
 
-// gatewaysForPeering reports whether gateways are made for lending. A gateway that
-// completes or replaces another has the purpose of the other.
+// gatewaysForPeering reports whether new gateways are marked as made for lending.
+// A gateway that completes or replaces another one has its mark.
 func (c Connection) gatewaysForPeering() bool {
 	a, b := c.AnyGateway(A), c.AnyGateway(B)
 	if a == nil && b == nil {

@@ -15,14 +15,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Fail makes the step a failed one.
+// Fail sets the step's status to Failed.
 func (s *Step) Fail(kind FailureKind, code Code, reason string, fix ...command.Hint) {
 	s.Status, s.Kind, s.Code, s.Reason = Failed, kind, code, reason
 	s.Fix = slices.DeleteFunc(slices.Clone(fix), command.Hint.IsZero)
 }
 
-// Refused changes the step according to an API server's error: it has failed, or it waits to be
-// tried again.
+// Refused changes the step after an API server's error: the step fails, or waits for another attempt.
 func (s *Step) Refused(err error, f Facts) {
 	s.Cause = err
 	hint := HintOf(err)
@@ -52,8 +51,8 @@ func (s *Step) Refused(err error, f Facts) {
 	}
 }
 
-// isGoing reports whether the object's namespace is being deleted, or gone. The next plan waits for
-// the deletion, or creates the namespace again.
+// isGoing reports whether the object's namespace is gone or being deleted. The next plan waits for the
+// deletion, or creates the namespace again.
 func isGoing(err error) bool {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return true
@@ -67,8 +66,8 @@ func isGoing(err error) bool {
 		apierrors.IsForbidden(err) && strings.Contains(err.Error(), "because it is being terminated")
 }
 
-// isPolicy reports whether an API server accepted the user's rights and then refused the object. It
-// answers 403 for missing rights and for most of admission; only the texts differ.
+// isPolicy reports whether admission refused the object. API servers also answer 403 if the user lacks a
+// right; only the texts differ.
 func isPolicy(err error) bool {
 	return slices.ContainsFunc([]string{
 		"admission webhook ", "ValidatingAdmissionPolicy ", "violates PodSecurity", "exceeded quota", "failed quota",
@@ -106,7 +105,7 @@ func (s Step) AlsoWrittenBy() string {
 	return ""
 }
 
-// HintOf is the advice that an error has, if it has one.
+// HintOf returns the advice of an error; the zero value if it has none.
 func HintOf(err error) command.Hint {
 	var h interface{ Hint() command.Hint }
 	if errors.As(err, &h) {
@@ -115,7 +114,7 @@ func HintOf(err error) command.Hint {
 	return command.Hint{}
 }
 
-// refusedRelay refuses a relay that this server's gateway would not dial; nil if it would.
+// refusedRelay returns a failed step if the plan has a relay, but the server's gateway can't dial relays.
 func (c Connection) refusedRelay(server Side) *Step {
 	if f := c.Facts.Sides[server]; c.Params.Relay != "" && c.Params.Server == server && !f.Can().DialRelay {
 		return new(Refuse(server, CodeSoftware, "relay", FailedPreflight,
@@ -125,8 +124,8 @@ func (c Connection) refusedRelay(server Side) *Step {
 	return nil
 }
 
-// refusedAllow refuses to close a cluster's pods to its peer where its gateway would not do it, or where
-// lending needs them; nil if neither is so.
+// refusedAllow returns a failed step if the plan closes a cluster's pods to the peer, and this is not
+// possible: the cluster's gateway can't do it, or lending needs the pods open.
 func (c Connection) refusedAllow(side Side) *Step {
 	f, allow := c.Facts.Sides[side], c.Params.Allow[side]
 	refuse := func(code Code, reason string, fix command.Hint) *Step {
@@ -143,11 +142,11 @@ func (c Connection) refusedAllow(side Side) *Step {
 	return nil
 }
 
-// StepError is the error of a run that ended because a step failed.
+// StepError is the error of a run that ended with a failed step.
 type StepError struct {
 	Step    Step
 	Cluster wire.ClusterID
-	// Changed reports whether the run had changed anything before.
+	// Changed reports whether the run had changed anything before the failure.
 	Changed bool
 	// Cause is the API server's answer that made the step fail; nil for other failures.
 	Cause error
@@ -159,8 +158,8 @@ func (e *StepError) Error() string {
 
 func (e *StepError) Unwrap() error { return e.Cause }
 
-// Code is the code of the failure.
+// Code returns the code of the failure.
 func (e *StepError) Code() Code { return e.Step.Code }
 
-// Hint is what the admin can do about the failure.
+// Hint returns the advice about the failure.
 func (e *StepError) Hint() command.Hint { return e.Step.Hint() }

@@ -19,8 +19,8 @@ type RemoveOptions struct {
 	// Peer is the cluster ID of B, for a cluster B that does not answer. "" means the ID that B
 	// reports, or the only peer of A if B reports no ID.
 	Peer wire.ClusterID
-	// Namespaces are the tenant namespaces that the admin gave, by side. "" means that the connection may
-	// be in any namespace.
+	// Namespaces are the tenant namespaces that the admin gave, by side. If it is "", the connection may be
+	// in any namespace.
 	Namespaces [2]string
 }
 
@@ -161,8 +161,8 @@ func Removing(plan func(RemoveOptions, Facts) Plan, o RemoveOptions) func(Facts)
 	}
 }
 
-// peer returns the cluster whose connection A removes; "" if there is none. If there are several, peer also
-// returns a failed step.
+// peer returns the cluster whose connection A removes; "" if A has no connection. If A has several, and the
+// admin chose none, peer also returns a failed step.
 func (o RemoveOptions) peer(f Facts) (wire.ClusterID, *Step) {
 	known := f.Sides[A].forgettable()
 	switch {
@@ -180,9 +180,9 @@ func (o RemoveOptions) peer(f Facts) (wire.ClusterID, *Step) {
 	return "", &s
 }
 
-// KnownPeers returns the IDs of the clusters to which this cluster has a connection, finished or begun. A namespace
-// alone is no connection: a reset keeps a namespace with objects of others, and Liqo has namespaces for its
-// authentication.
+// KnownPeers returns the IDs of the clusters to which this cluster has a connection, finished or begun. A
+// namespace alone is no connection: a reset keeps a namespace that contains objects of others, and Liqo's
+// authentication has its own namespaces.
 func (c ClusterFacts) KnownPeers() []wire.ClusterID {
 	var ids peerIDs
 	for o := range c.connections() {
@@ -192,7 +192,7 @@ func (c ClusterFacts) KnownPeers() []wire.ClusterID {
 	return ids
 }
 
-// EndingPeers returns the peers whose connections are being deleted with all of their objects, as after a reset.
+// EndingPeers returns the peers whose connections are being deleted, for example after a reset.
 func (c ClusterFacts) EndingPeers() []string {
 	stays := map[wire.ClusterID]bool{}
 	for o := range c.connections() {
@@ -208,8 +208,8 @@ func (c ClusterFacts) EndingPeers() []string {
 	return ending
 }
 
-// forgettable returns the known peers, and the peers of which only a namespace is left. An interrupted run may have
-// made only the namespace.
+// forgettable returns the known peers, and the peers for which only a namespace exists. An interrupted run
+// may have made only the namespace.
 func (c ClusterFacts) forgettable() []wire.ClusterID {
 	ids := peerIDs(c.KnownPeers())
 	for i := range c.Namespaces {
@@ -265,7 +265,7 @@ func (c Connection) drained(side Side) Step {
 	return s
 }
 
-// undrained says which objects of a deleted gateway still exist; "" if all are gone.
+// undrained lists the objects of a deleted gateway that still exist, as text; "" if all are gone.
 func (c Connection) undrained(side Side) string {
 	end := c.Ends[side]
 	pods, facts := 0, c.Facts.Sides[side]
@@ -285,8 +285,8 @@ func (c Connection) undrained(side Side) string {
 	return ""
 }
 
-// hasGateway reports whether the gateway of a pod still exists. Its namespace may belong to several connections, and
-// the pod to another one.
+// hasGateway reports whether the gateway of a pod still exists. A namespace may belong to several
+// connections, so the pod may belong to another one.
 func (c ClusterFacts) hasGateway(pod PodFacts) bool {
 	of := func(o wire.Object) bool { return o.GetNamespace() == pod.Namespace && o.GetName() == pod.Gateway }
 	return slices.ContainsFunc(c.Servers, func(o networkingv1beta1.GatewayServer) bool { return of(&o) }) ||
@@ -303,7 +303,6 @@ func (c Connection) removeConfiguration(side Side) Step {
 	return Remove(side, "configuration", object, c.Ends[side].Configuration, "")
 }
 
-// removeNamespace deletes the connection's namespace if we created it.
 func (c Connection) removeNamespace(side Side) Step {
 	end := c.Ends[side]
 	rest := end.Configuration != nil || c.drained(side).Status != Done
@@ -313,9 +312,9 @@ func (c Connection) removeNamespace(side Side) Step {
 // KeptBecause is the beginning of the reason of a step that keeps its object.
 const KeptBecause = "kept: "
 
-// RemoveNamespace deletes a namespace that we created, after all other objects of ours in it. It keeps a namespace
-// with objects of others, such as an admin or Liqo's authentication, because they would be deleted with it.
-// rest is set if objects of ours are left.
+// RemoveNamespace deletes a namespace that we created, after all other objects of ours in it. It keeps the
+// namespace if it contains objects of others, such as an admin or Liqo's authentication, because Kubernetes
+// would delete them as well. rest is set if objects of ours are left.
 func RemoveNamespace(side Side, what string, live *corev1.Namespace, tenant render.Tenant, contents Answer[Contents], rest bool) Step {
 	s := Remove(side, what, ObjectRef{Kind: kindNamespace, Name: tenant.Namespace}, live, "")
 	switch {

@@ -11,11 +11,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// replacing blocks the step that makes a side's gateway while the side has the
-// opposite kind, because the server moves to the other cluster. A gateway can't
-// change its kind, and both kinds make children of the same names, so the old one
-// has to be gone before the new one is made. The old server is replaced last: until
-// the new one exists, another run needs it to read the settings.
+// replacing blocks the step that makes a side's gateway while the side has a gateway of the opposite kind,
+// because the server moves to the other cluster. A gateway can't change its kind. Both kinds have children
+// with the same names, so the old gateway has to be deleted before the new one is created. The old server is
+// replaced last: until the new server exists, an interrupted run needs the old one to read the settings
+// again.
 func (c Connection) replacing(side Side, s Step, role networkingv1beta1.ConnectionType) Step {
 	var right, wrong wire.Object = c.Ends[side].Server, c.Ends[side].Client
 	if role == networkingv1beta1.ConnectionTypeClient {
@@ -43,7 +43,7 @@ func (c Connection) replacing(side Side, s Step, role networkingv1beta1.Connecti
 	return s
 }
 
-// dialledInVain reports whether a side hosts the server, and neither gateway gets anything from the other.
+// dialledInVain reports whether the side hosts the server, and no packet arrives at either gateway.
 func dialledInVain(f Facts, server Side) bool {
 	if !Live(f.End(server).Server) || !Live(f.End(server.Other()).Client) {
 		return false
@@ -56,13 +56,12 @@ func dialledInVain(f Facts, server Side) bool {
 	return true
 }
 
-// OtherWayFailed reports whether the gateways did not reach each other either while the other cluster hosted
+// OtherWayFailed reports whether the gateways also failed to reach each other while the other cluster hosted
 // the server.
 func (p End) OtherWayFailed() bool {
 	return p.Server != nil && p.Server.Annotations[wire.AnnotationOtherWay] != ""
 }
 
-// goneDiff returns a deleted object as lines of a diff.
 func goneDiff(o wire.Object) string {
 	text, err := apply.LiveYAML(o)
 	if err != nil {
@@ -82,8 +81,8 @@ func kindOf(o wire.Object) string {
 	return kindClient
 }
 
-// carriesTraffic reports whether a gateway of either side reports Connected, or did
-// so last: a tunnel may work although its gateway can't report.
+// carriesTraffic reports whether the last state that a gateway of either side reported was Connected. A
+// tunnel may work although its gateway can't report now.
 func (c Connection) carriesTraffic() bool {
 	for _, end := range c.Ends {
 		if r := end.Reading(); r.Exists && r.Value == networkingv1beta1.Connected {
@@ -93,8 +92,8 @@ func (c Connection) carriesTraffic() bool {
 	return false
 }
 
-// gatewayInterrupts describes the interruption by the deletion of the side's
-// gateway; "" if there is none.
+// gatewayInterrupts describes the interruption if the side's gateway is deleted; "" if nothing is
+// interrupted.
 func (c Connection) gatewayInterrupts(side Side) string {
 	if !c.carriesTraffic() || c.AnyGateway(side) == nil {
 		return ""
@@ -102,9 +101,8 @@ func (c Connection) gatewayInterrupts(side Side) string {
 	return fmt.Sprintf("traffic between %s and %s stops", c.Facts.Sides[A].ID, c.Facts.Sides[B].ID)
 }
 
-// changeInterrupts describes the interruption by a change of a live gateway into
-// want; "" if there is none. now is live with the fields that our own gateways
-// change without interruption.
+// changeInterrupts describes the interruption if the gateway live is changed into want; "" if nothing is
+// interrupted. now is live with the fields that our gateways change without interruption.
 func (c Connection) changeInterrupts(side Side, live, now, want wire.Object) string {
 	if !c.Facts.Sides[side].Can().ChangeInPlace {
 		now = live
@@ -124,8 +122,8 @@ func (c Connection) AnyGateway(side Side) wire.Object { return c.Ends[side].gate
 // Gateway returns the cluster's gateway for the peer, of either kind; nil if there is none.
 func (p End) Gateway() wire.Object { return p.gateway() }
 
-// gateway returns a copy of the peer's GatewayServer, or else of its GatewayClient,
-// with its kind set; nil if there is neither.
+// gateway returns a copy of the peer's GatewayServer or, if there is none, of its
+// GatewayClient, with its kind set; nil if there is neither.
 func (p End) gateway() wire.Object {
 	var o wire.Object
 	switch {
@@ -140,13 +138,13 @@ func (p End) gateway() wire.Object {
 	return o
 }
 
-// Uninterrupting returns plan, but refuses its first complete result if that
-// interrupts traffic.
+// Uninterrupting returns a planning function like plan that fails if its first complete plan interrupts
+// traffic.
 func Uninterrupting(plan func(Facts) Plan) func(Facts) Plan {
 	begun := false
 	return func(f Facts) Plan {
 		p := plan(f)
-		if begun || p.Failure() != nil || len(p.Open(f)) > 0 { // the answers may add interruptions
+		if begun || p.Failure() != nil || len(p.Open(f)) > 0 { // open answers may add interruptions
 			return p
 		}
 		if interrupts := p.Interrupts(); len(interrupts) > 0 {

@@ -112,7 +112,8 @@ func validRelay(text string) error {
 	return nil
 }
 
-// allowSetting is the setting of what the other cluster's pods reach on a side.
+// allowSetting returns the setting that limits which pods of a side the other
+// cluster's pods reach.
 func allowSetting(side Side) ConnectionSetting {
 	s := ConnectionSetting{
 		Name: "allow", Sets: FieldAllow, Noun: "access of the remote cluster's pods",
@@ -120,7 +121,7 @@ func allowSetting(side Side) ConnectionSetting {
 		Kind: setting.Choice, Options: []setting.Option{{Value: "all"}, {Value: "exported"}, {Value: "none"}},
 		Store: setting.Store[Params]{
 			Write: func(p Params) string { return p.Allow[side].String() },
-			Read:  func(p *Params, text string) { p.Allow[side], _ = wire.ParseAllow(text) }, // Set has looked at it
+			Read:  func(p *Params, text string) { p.Allow[side], _ = wire.ParseAllow(text) }, // Set has validated it
 		},
 	}
 	if side == B {

@@ -13,9 +13,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// SuggestServer returns the side that should host the gateway server: the side that hosts it
-// already, or else the side that the other one can reach. The reason is the end of the sentence "…
-// because …".
+// SuggestServer returns the side that should host the gateway server. This is the side that hosts
+// it now, if there is one; otherwise, the side that the other side can reach. The reason completes
+// the sentence "… because …".
 func SuggestServer(f Facts) (Side, string) {
 	for _, side := range []Side{B, A} {
 		if s := f.End(side).Server; Live(s) {
@@ -72,26 +72,26 @@ func reachable(c ClusterFacts) reach {
 	return reach{rankPrivate, fmt.Sprintf("nodes of %s have private addresses only", name)}
 }
 
-// inShort is the name of a cluster in sentences: its ID, or else its context. The context's file
-// does not matter for a suggestion.
+// inShort returns the cluster's name in sentences: its ID, or else its context. A suggestion does
+// not need the context's file.
 func (c ClusterFacts) inShort() string {
 	return cmp.Or(string(c.ID), ContextRef{Name: c.Context.Name}.String())
 }
 
-// BehindNAT reports whether the cluster has no address that another network could dial, as far as
-// we know. If the nodes are unknown, it is false.
+// BehindNAT reports whether no address of the cluster seems to be reachable from another network.
+// It is false if the nodes are unknown.
 func (c ClusterFacts) BehindNAT() bool {
 	return len(c.Nodes) > 0 && reachable(c).rank <= rankPrivate && c.LoadBalancers.Answered == 0
 }
 
-// BothBehindNAT reports whether neither cluster can be dialled, judged by addresses. It is false if
-// nodes have addresses in one network: they reach each other.
+// BothBehindNAT reports whether, by its addresses, neither cluster can be dialled. It is false if
+// nodes of both clusters are in one network, because they reach each other.
 func (f Facts) BothBehindNAT() bool {
 	return f.Sides[A].BehindNAT() && f.Sides[B].BehindNAT() && !f.Sides[A].Neighbours(f.Sides[B])
 }
 
-// Neighbours reports whether nodes of the two clusters have addresses in one /24. Addresses alone
-// do not show the size of a network; /24 is a cautious guess.
+// Neighbours reports whether nodes of the two clusters have addresses in one /24. Addresses don't
+// show the size of a network; /24 is a cautious guess.
 func (c ClusterFacts) Neighbours(other ClusterFacts) bool {
 	known := other.networks()
 	for network := range c.networks() {
@@ -102,7 +102,6 @@ func (c ClusterFacts) Neighbours(other ClusterFacts) bool {
 	return false
 }
 
-// networks are the /24 of the nodes' IPv4 addresses.
 func (c ClusterFacts) networks() map[netip.Prefix]bool {
 	all := map[netip.Prefix]bool{}
 	for _, n := range c.Nodes {
@@ -115,7 +114,7 @@ func (c ClusterFacts) networks() map[netip.Prefix]bool {
 	return all
 }
 
-// overIPv6 refuses a client address that our gateways can't dial, with a failed step.
+// overIPv6 returns a failed step if our gateways can't dial a client address.
 func (p Params) overIPv6(f Facts) *Step {
 	client := f.Sides[p.Server.Other()]
 	for host := range strings.SplitSeq(p.ClientAddress, ",") {
@@ -128,9 +127,9 @@ func (p Params) overIPv6(f Facts) *Step {
 	return nil
 }
 
-// Undecided are the fields that facts decide because the admin gave no value: how the server is
-// exposed, and the MTU. If the admin gave nothing but the MTU, facts also decide which cluster
-// hosts the server, if only the local one can be dialled.
+// Undecided returns the fields that are chosen by facts, because the admin gave no value: the
+// service type and the MTU. Facts also choose the server's side, if the admin gave no field except
+// the MTU, and only the local cluster can be dialled.
 func (p Params) Undecided(f Facts) (open Fields) {
 	open |= FieldMTU &^ p.Given
 	if p.Given&(FieldServiceType|FieldNodePort|FieldLoadBalancerIP) == 0 {
@@ -142,16 +141,16 @@ func (p Params) Undecided(f Facts) (open Fields) {
 	return open
 }
 
-// clouds are providers of nodes whose clusters usually have load balancers.
+// clouds are cloud providers, by the scheme of provider IDs. Their clusters usually have load
+// balancers.
 var clouds = map[string]string{
 	"aws": "AWS", "gce": "Google Cloud", "azure": "Azure", "digitalocean": "DigitalOcean", "linode": "Linode",
 	"hcloud": "Hetzner Cloud", "openstack": "OpenStack", "ocid1": "Oracle Cloud", "ibm": "IBM Cloud", "exoscale": "Exoscale",
 	"scaleway": "Scaleway", "vultr": "Vultr", "ovhcloud": "OVHcloud",
 }
 
-// SuggestServiceType is how the cluster should expose a gateway server: by a load balancer if load
-// balancers get addresses, else by a node port. The reason is the end of the sentence "… because
-// …".
+// SuggestServiceType returns the Service type for a gateway server: a load balancer if load
+// balancers get addresses, else a node port. The reason completes the sentence "… because …".
 func SuggestServiceType(c ClusterFacts) (corev1.ServiceType, string) {
 	name := c.inShort()
 	switch {
@@ -168,12 +167,12 @@ func SuggestServiceType(c ClusterFacts) (corev1.ServiceType, string) {
 	return corev1.ServiceTypeNodePort, fmt.Sprintf("nothing on %s is known to give addresses to load balancers", name)
 }
 
-// FindsMTU reports whether the cluster's gateway finds out which packet size passes. Ours does,
-// even if it is yet to be installed.
+// FindsMTU reports whether the cluster's gateway finds out which packet size passes. Our gateways
+// do, so it is also true if a plan will install them.
 func (c ClusterFacts) FindsMTU() bool { return c.Can().FindMTU || c.Installable() }
 
-// suggestMTU returns an upper bound above every network's MTU, if both gateways find out themselves
-// which size passes; else Liqo's default.
+// suggestMTU returns an upper bound above the MTU of all networks, if both gateways find out which
+// size passes; else Liqo's default.
 func suggestMTU(f Facts) (int, string) {
 	for _, side := range []Side{A, B} {
 		if c := f.Sides[side]; !c.FindsMTU() {
@@ -183,7 +182,7 @@ func suggestMTU(f Facts) (int, string) {
 	return wire.MaxMTU, "both gateways use what they find to pass, up to this"
 }
 
-// Suggest sets an Auto setting in p to the value that facts suggest. The reason is the end of the
+// Suggest sets an Auto setting in p to the value that facts suggest. The reason completes the
 // sentence "… because …".
 func Suggest(s ConnectionSetting, p *Params, f Facts) (why string) {
 	switch s.Sets {

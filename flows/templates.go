@@ -10,20 +10,20 @@ import (
 
 // TemplateFacts is one gateway template.
 type TemplateFacts struct {
-	Kind string // as in a reference to it
+	Kind string // as references to it state it
 	render.TemplateRef
 	// Ours is set if its pods run our tunnel, which works only under our operator.
 	Ours bool
 }
 
-// refusedTemplate refuses a gateway template that does not exist, or that the
-// cluster's controllers can't run, as a failed step; nil if there is no problem.
-// Liqo's controllers report neither problem: the gateway would wait for ever.
+// refusedTemplate returns a failed step if a gateway template does not exist, or
+// if the cluster's controllers can't run it. Liqo's controllers report neither
+// problem: the gateway would wait for ever.
 func (c Connection) refusedTemplate(side Side, kind string, ref render.TemplateRef) *Step {
 	cluster := c.Facts.Sides[side]
 	ref = c.template(side, ref)
 	if len(cluster.Templates) == 0 || ref.Kind != "" {
-		return nil // they may not be read, or come with the installation, or are another program's
+		return nil // templates are unreadable, come with the installation, or belong to another program
 	}
 	i := slices.IndexFunc(cluster.Templates, func(t TemplateFacts) bool { return t.Kind == kind && t.TemplateRef == ref })
 	switch {

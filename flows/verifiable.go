@@ -6,8 +6,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// Verifiable returns the reason that nothing can be measured between the
-// clusters; nil if there is none.
+// Verifiable returns the reason that packets between the clusters can't be
+// measured; nil if they can be.
 func Verifiable(f Facts) error {
 	c := NewConnection(Params{}, f)
 	if steps := Obstacles(c.Facts); len(steps) > 0 {

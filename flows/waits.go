@@ -12,8 +12,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// ExplainWaits adds the cluster's warnings to each step that waits, and advice in case the
-// wait does not end.
+// ExplainWaits adds the cluster's warnings to each step that waits, and advice for a wait
+// that does not end.
 func (c Connection) ExplainWaits(steps []Step) []Step {
 	for i := range steps {
 		switch s := &steps[i]; s.Status {
@@ -31,12 +31,11 @@ func (c Connection) ExplainWaits(steps []Step) []Step {
 	return steps
 }
 
-// refusalGrace is how long an operator may take to notice a change of a gateway that it has
-// refused.
+// refusalGrace is the time that an operator needs to notice a change of a refused gateway.
 const refusalGrace = 5 * time.Second
 
-// blame gives a wait for a gateway the reason that an operator can't make it. If trying again
-// does not help, the step has failed.
+// blame adds to a wait for a gateway the operator's reason for not making it. The step fails
+// if another attempt would not help.
 func (c Connection) blame(steps []Step, s *Step) {
 	side := s.Side
 	switch s.Code {
@@ -67,7 +66,7 @@ func (c Connection) blame(steps []Step, s *Step) {
 	}
 }
 
-// keyMaker is the side whose operator makes the key that the step waits for.
+// keyMaker returns the side whose operator makes the key for which the step waits.
 func (s *Step) keyMaker() Side {
 	if s.ID == IDOf(s.Side, stepOwnKey) {
 		return s.Side
@@ -106,17 +105,18 @@ func (c Connection) aboutWait(s Step) (kinds []string, fix []command.Hint) {
 	}
 }
 
-// tunnelFix is the advice if all was applied and the gateways don't reach each other.
+// tunnelFix returns the advice for gateways that don't reach each other although all objects
+// are applied.
 func (c Connection) tunnelFix(side Side) []command.Hint {
 	fix := []command.Hint{command.Hintf("see what is broken: %s", c.Facts.Ours("check"))}
 	if other := c.Facts.Sides[B]; other.Described {
 		fix = []command.Hint{command.Hintf("ask the admin of %s to check their side with: %s", other.ID, command.Ours("info", "peer", string(c.Facts.Sides[A].ID)).For(string(other.ID)))}
 	}
-	if pod := c.Ends[side].Pod; pod != nil && pod.Waiting != "" && pod.Restarts > 1 { // it ends each time
+	if pod := c.Ends[side].Pod; pod != nil && pod.Waiting != "" && pod.Restarts > 1 { // the pod fails again and again
 		return []command.Hint{command.Hintf("see why: %s", c.Kubectl(side, "logs", "--previous", "--all-containers", pod.Name))}
 	}
 	cause := c.Ends[side].Reading().Cause(c.Facts.At)
-	if cause != wire.ReasonNoHandshake && cause != wire.ReasonPeerSilent && cause != "" { // the cause has its own explanation
+	if cause != wire.ReasonNoHandshake && cause != wire.ReasonPeerSilent && cause != "" { // these causes have their own explanation
 		return fix
 	}
 	if addresses, port, reason := c.Dial(c.Params.Server); reason == "" {
@@ -125,7 +125,7 @@ func (c Connection) tunnelFix(side Side) []command.Hint {
 	}
 	other := c.Params.Server.Other()
 	switch {
-	case cause == wire.ReasonPeerSilent, c.Facts.Sides[B].Described: // or packets have passed in this direction before
+	case cause == wire.ReasonPeerSilent, c.Facts.Sides[B].Described: // packets may have passed in this direction before
 	case c.Ends[c.Params.Server].OtherWayFailed():
 		fix = append(fix, command.Hintf("or run a relay that both clusters reach, since they did not reach each other with the server on %s either: %s",
 			c.Facts.Sides[other].ID, c.Facts.Ours("network", "connect").Flag("--relay", "HOST:PORT")))
@@ -148,12 +148,12 @@ func (c Connection) EventsAbout(side Side, kinds []string) []EventFacts {
 	return out
 }
 
-// gatewayName is the name of the side's gateway, as it is or will be.
+// gatewayName returns the present or future name of the side's gateway.
 func (c Connection) gatewayName(side Side) string {
 	return cmp.Or(c.Ends[side].GatewayName(), c.Ends[side].Tenant.ObjectName())
 }
 
-// Kubectl is a kubectl command in the side's tenant namespace.
+// Kubectl returns a kubectl command in the side's tenant namespace.
 func (c Connection) Kubectl(side Side, words ...string) command.Command {
 	return c.Facts.Sides[side].KubectlIn(c.Ends[side].Tenant.Namespace, words...)
 }

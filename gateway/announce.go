@@ -17,27 +17,26 @@ type Range struct {
 }
 
 const (
-	// announcePause is between two writes of a node.
+	// announcePause is the shortest time between two writes of a node.
 	announcePause = time.Second
-	// takeBackAfter is the delay of a write that only removes addresses. Such writes can
-	// be few: packets to a pod that is gone are lost, wherever they are sent.
+	// takeBackAfter is the delay of a write that only removes addresses. Such writes need not be fast,
+	// because packets to a deleted pod are lost anyway.
 	takeBackAfter = 10 * time.Second
 )
 
-// Announcer decides which of its pods' addresses a node announces to the gateways, and when.
-// The pods' addresses are the truth; ranges only make the list short. If a pod network uses
-// addresses outside its ranges, that costs writes, but no packets.
+// Announcer decides which of its pods' addresses a node announces to the gateways, and when. Ranges only make
+// the list shorter: addresses outside the ranges are announced, too. They cost more writes, but no packets
+// are lost.
 type Announcer struct {
 	told   bool
 	said   []netip.Prefix
 	tried  time.Time             // when a write was last due
-	excess time.Time             // since when said has had addresses to remove; zero if it has none
-	used   map[netip.Prefix]bool // ranges from which some pod has had an address
+	excess time.Time             // since when said has contained addresses to remove; zero if it contains none
+	used   map[netip.Prefix]bool // ranges in which a pod has had an address
 }
 
-// Next returns the prefixes to write now. If no write is due, ok is false, and wait is the
-// time until one is due if nothing changes; 0: never. also says that the caller has something
-// else to write.
+// Next returns the prefixes to write now. If no write is due, ok is false. wait is then the time until a
+// write is due if nothing changes; 0: never. also is set if the caller has something else to write.
 func (a *Announcer) Next(now time.Time, ranges []Range, pods []netip.Addr, also bool) (say []netip.Prefix, ok bool, wait time.Duration) {
 	say = a.serves(ranges, pods)
 	due := a.tried.Add(announcePause)
@@ -63,7 +62,7 @@ func (a *Announcer) Next(now time.Time, ranges []Range, pods []netip.Addr, also 
 	return say, true, 0
 }
 
-// Said notes that what Next returned was written.
+// Said notes that the caller has written these prefixes.
 func (a *Announcer) Said(what []netip.Prefix) {
 	a.told, a.said, a.excess = true, what, time.Time{}
 }
@@ -86,11 +85,10 @@ func (a *Announcer) Compare(cluster []netip.Prefix, ranges []Range, pods []netip
 	return inside, outside
 }
 
-// serves returns few prefixes that contain the addresses of all pods: ranges from which a
-// pod has had an address, and other addresses one by one, or as blocks whose addresses all
-// belong to pods. The ranges are those that the pod network has given to the node; if no pod
-// has used one, they are the Node's. A pod network that was removed or replaced leaves
-// objects behind that give a node ranges, which may be another node's by now.
+// serves returns few prefixes that contain the addresses of all pods. These are the ranges in which a pod has
+// had an address, single addresses, and blocks whose addresses all belong to pods. It uses the ranges that
+// the pod network has given to the node. If no pod has used one of these, it uses the ranges of the Node
+// object, because the others may be leftovers of a removed pod network, which other nodes use now.
 func (a *Announcer) serves(ranges []Range, pods []netip.Addr) []netip.Prefix {
 	used := map[netip.Prefix]bool{}
 	of := func(given bool) (out []netip.Prefix) {
@@ -99,8 +97,7 @@ func (a *Announcer) serves(ranges []Range, pods []netip.Addr) []netip.Prefix {
 			if r.Given != given || !p.IsValid() || !p.Addr().Is4() || p.Bits() == 0 {
 				continue
 			}
-			// One pod is enough, and the range stays when the pod goes: otherwise ranges would
-			// come and go with single pods.
+			// A range stays after its pods are deleted. Otherwise, ranges would come and go with single pods.
 			if a.used[p] || slices.ContainsFunc(pods, p.Contains) {
 				used[p] = true
 				out = append(out, p)
@@ -120,8 +117,8 @@ func within(prefixes []netip.Prefix, p netip.Prefix) bool {
 	return slices.ContainsFunc(prefixes, func(outer netip.Prefix) bool { return ipam.Contains(outer, p) })
 }
 
-// whole returns the fewest prefixes that contain exactly these IPv4 addresses. If this node
-// has all addresses of a block, no other node has one of them.
+// whole returns the fewest prefixes that contain exactly these IPv4 addresses. No other node has an address
+// in such a prefix.
 func whole(addresses []netip.Addr) []netip.Prefix {
 	sorted := slices.Compact(slices.SortedFunc(slices.Values(addresses), netip.Addr.Compare))
 	var out []netip.Prefix
@@ -130,7 +127,7 @@ func whole(addresses []netip.Addr) []netip.Prefix {
 			continue
 		}
 		p := netip.PrefixFrom(a, a.BitLen())
-		// Two halves make one block, which may be a half of the next larger one.
+		// Two halves make one block, which may itself be half of the next larger block.
 		for n := len(out); n > 0 && out[n-1].Bits() == p.Bits(); n = len(out) {
 			both := netip.PrefixFrom(p.Addr(), p.Bits()-1).Masked()
 			if !both.Contains(out[n-1].Addr()) {

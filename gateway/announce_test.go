@@ -28,8 +28,8 @@ func ranges(given bool, s []string) []Range {
 	return out
 }
 
-// What nodes of the usual pod networks say. Each row has what the agent of one
-// node sees of its Node, of the pod network's own objects, and of its pods.
+// The reports of nodes with the usual pod networks. Each row contains what the agent of one node sees: its
+// Node, the pod network's own objects, and its pods.
 func TestNodesAnnounceWhereTheirPodsAre(t *testing.T) {
 	for _, c := range []struct {
 		network string
@@ -94,7 +94,7 @@ func TestANodeWritesSeldom(t *testing.T) {
 	var now time.Time
 	block := given("10.99.40.128/26")
 	var writes []time.Duration
-	// at has the node look, and write if that is due.
+	// at lets the node look at its pods, and write if a write is due.
 	at := func(since time.Duration, also bool, pods ...string) (said []netip.Prefix, wait time.Duration) {
 		now = time.Unix(1000, 0).Add(since)
 		say, ok, wait := a.Next(now, block, addrs(pods...), also)
@@ -110,12 +110,12 @@ func TestANodeWritesSeldom(t *testing.T) {
 		t.Errorf("a pod in the block: another look in %s, want none", wait)
 	}
 	at(6*second, false, "10.99.40.130", "10.1.0.1")
-	// A second one at once: after a pause, together with a third.
+	// A second address comes at once. It is written after a pause, together with a third.
 	if _, wait := at(6*second+200*time.Millisecond, false, "10.99.40.130", "10.1.0.1", "10.1.0.2"); wait != 800*time.Millisecond {
 		t.Errorf("another look in %s, want 800ms", wait)
 	}
 	at(7*second, false, "10.99.40.130", "10.1.0.1", "10.1.0.2", "10.1.0.3")
-	// One goes, then another: taken back together, 10 s after the first.
+	// Two pods end one after the other. Their addresses are taken back together, 10 s after the first end.
 	if _, wait := at(20*second, false, "10.1.0.2", "10.1.0.3"); wait != 10*second {
 		t.Errorf("taken back in %s, want 10s", wait)
 	}
@@ -125,14 +125,13 @@ func TestANodeWritesSeldom(t *testing.T) {
 	if said, _ := at(30*second, false, "10.1.0.3"); !slices.Equal(said, prefixes("10.1.0.3/32", "10.99.40.128/26")) {
 		t.Errorf("after 10 s it still says %v", said)
 	}
-	// One that is there again in time was never away.
+	// The address returns in time, so it was never taken back.
 	at(40*second, false)
 	at(45*second, false, "10.1.0.3")
 	if _, wait := at(52*second, false); wait != 10*second {
 		t.Errorf("taken back in %s, want 10s since it went for good", wait)
 	}
-	// A write for another reason leaves out what is gone: its address may be
-	// another node's by now, which said so before.
+	// A write for another reason omits addresses that are gone, because another node may have them by now.
 	if said, _ := at(53*second, true); !slices.Equal(said, prefixes("10.99.40.128/26")) {
 		t.Errorf("it says %v, want the block alone", said)
 	}
@@ -151,7 +150,7 @@ func TestAFailedWriteIsDueAgain(t *testing.T) {
 	}
 }
 
-// A node whose only pods are short jobs would write twice for each of them.
+// Otherwise a node with only short jobs would write twice for each of them.
 func TestAPodCIDRStaysOnceItWasUsed(t *testing.T) {
 	var a Announcer
 	now := time.Unix(1000, 0)
@@ -160,15 +159,15 @@ func TestAPodCIDRStaysOnceItWasUsed(t *testing.T) {
 	if _, ok, wait := a.Next(now.Add(time.Hour), stated("10.244.1.0/24"), nil, false); ok || wait != 0 {
 		t.Errorf("its last pod went: due %v, in %s; want nothing", ok, wait)
 	}
-	// The pod network turns out to give ranges of its own.
+	// Later, the pod network assigns ranges of its own.
 	say, ok, _ := a.Next(now.Add(time.Hour), append(stated("10.244.1.0/24"), given("10.0.2.0/24")...), addrs("10.0.2.9"), false)
 	if !ok || !slices.Equal(say, prefixes("10.0.2.0/24")) {
 		t.Errorf("got %v, want only what the pod network gives", say)
 	}
 }
 
-// Nodes have single addresses, mixed. What a node says holds all that its pods have,
-// and no address that is not a pod's of its own: so none of another node's.
+// The pods of the nodes have single addresses in any order. A node's report contains all addresses of its
+// pods, and no other address, so no address of another node's pod.
 func TestBlocksOfSingleAddressesAreTheNodesOwn(t *testing.T) {
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
@@ -177,7 +176,7 @@ func TestBlocksOfSingleAddressesAreTheNodesOwn(t *testing.T) {
 		var owner [256]int // + 1; 0: no pod has it
 		base := netip.MustParseAddr("10.1.7.0").As4()
 		for i := 0; i < len(owner); {
-			// Runs of addresses, as prefix delegation gives them, and single ones.
+			// Runs of addresses, as prefix delegation assigns them, and single addresses.
 			run, node := 1+rnd.IntN(20), rnd.IntN(nodes+1)
 			for ; run > 0 && i < len(owner); i, run = i+1, run-1 {
 				if owner[i] = node; node > 0 {
@@ -213,7 +212,7 @@ func TestBlocksOfSingleAddressesAreTheNodesOwn(t *testing.T) {
 	}
 }
 
-// A pod that goes splits its block. That only takes back, so it is no hurry.
+// A pod that ends splits its block. The report only shrinks, so the write is not urgent.
 func TestABlockThatIsNoLongerWholeIsTakenBackLate(t *testing.T) {
 	var a Announcer
 	now := time.Unix(1000, 0)

@@ -27,7 +27,7 @@ const (
 	// DroppedDestination counts packets from the tunnel whose destination is neither a pod nor an
 	// external address of this cluster, and packets from the tunnel to the fabric's port.
 	DroppedDestination = "dropped-destination"
-	// DroppedInput counts refused packets to the gateway pod itself. It accepts pings and questions
+	// DroppedInput counts refused packets to the gateway pod itself. The pod accepts pings and questions
 	// about the path's MTU, and only through the tunnel.
 	DroppedInput = "dropped-input"
 	// DroppedOutput counts packets to the peer with a source that the peer must not see.
@@ -62,7 +62,7 @@ const (
 )
 
 // Names of sets and maps in the nftables table of a gateway or node, and priorities of its chains. The
-// comments of the sets (ruleset.go, node.go) say what the sets contain.
+// comments of the sets (ruleset.go, node.go) describe the contents.
 const (
 	setTunnels     = "tunnels"
 	setPeers       = "peer-sources"
@@ -111,7 +111,7 @@ func Compute(in Inputs) (KernelState, error) {
 		// Our rules come before the kernel's local table, because a remote pod may have the
 		// address of this pod if both clusters have the same CIDR.
 		Rules: []Rule{{Preference: LocalPref, Table: KernelLocal}, {Preference: ErrorPref, Mark: errorMark, Table: LocalTable}},
-		// Nodes ask by ARP whether they reach this pod. AnswerARP 3 lets the kernel also answer for
+		// Nodes test by ARP whether they reach this pod. AnswerARP 3 lets the kernel also answer for
 		// addresses of other devices. Clusters with IPVS set 1, and then the kernel does not answer.
 		Settings: []Setting{{FabricDevice, Forwarding, 1}, {FabricDevice, ReversePath, 0}, {FabricDevice, AnswerARP, 3}},
 	}
@@ -148,8 +148,8 @@ func fabricLink(underlay netip.Addr, mtu int) Link {
 	return Link{Name: FabricDevice, Alias: "liqo-tui: between nodes and gateways", VNI: fabricVNI, Port: FabricPort, MAC: FabricMAC(underlay), MTU: mtu - vxlanOverhead, Up: true}
 }
 
-// reach makes an underlay address usable as a next hop in the fabric. The outer VXLAN packets are sent
-// to the address in the parameter by. It may belong to a node that forwards them.
+// reach makes an underlay address usable as a next hop in the fabric. The outer VXLAN packets are sent to the
+// address in the parameter by. That address may belong to a node that forwards them.
 func (s *KernelState) reach(underlay, by netip.Addr) {
 	mac := FabricMAC(underlay)
 	s.Neighbors = append(s.Neighbors, Neighbor{Device: FabricDevice, IP: underlay, MAC: mac})
@@ -175,9 +175,9 @@ func (in Inputs) LinkMTU(p Peer) int {
 // the kernel: beyond the route's).
 const paddedTo = 16
 
-// carries returns the length of the longest packet that the gateway sends to the peer, in bytes. If it is less than the device's
-// MTU, it is a multiple of paddedTo: a longer packet would be padded beyond what the path
-// carries, and the pod network or this machine would send each datagram as two fragments.
+// carries returns the length of the longest packet that the gateway sends to the peer, in bytes. If it is
+// less than the device's MTU, the length is a multiple of paddedTo. A longer packet would be padded beyond
+// what the path carries, and the pod network or this machine would send each datagram as two fragments.
 func (in Inputs) carries(p Peer) int {
 	mtu := in.LinkMTU(p)
 	if known := cmp.Or(p.PathMTU, p.UnprovenMTU); known > 0 && known < mtu {

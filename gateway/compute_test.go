@@ -69,8 +69,8 @@ func hubInputs() Inputs {
 	return in
 }
 
-// renumberingInputs are those of a server whose peer gets another range for its
-// pods: both are listed all the time, and the newer is in use already.
+// renumberingInputs returns the inputs of a server whose peer gets another range for its pods. Both ranges
+// are listed all the time, and the newer range is already in use.
 func renumberingInputs() Inputs {
 	in := serverInputs()
 	before, after := prefixes("10.244.0.0/16")[0], prefixes("240.5.0.0/16")[0]
@@ -80,7 +80,7 @@ func renumberingInputs() Inputs {
 	return in
 }
 
-// closedInputs are those of a server whose peer may open connections to two ports of a pod alone.
+// closedInputs returns the inputs of a server whose peer may open connections to only two ports of a pod.
 func closedInputs() Inputs {
 	in := serverInputs()
 	pod := netip.MustParseAddr("10.244.1.7")
@@ -123,7 +123,7 @@ func TestStatesRead(t *testing.T) {
 	}
 }
 
-// Peers elsewhere may all be dialled at the same port, which is one element.
+// Peers elsewhere may all be dialled at the same port. The port is then one element.
 func TestPeersWithTheSamePortShareIt(t *testing.T) {
 	in := clientInputs()
 	for i, name := range []string{"oslo", "riga"} {
@@ -328,8 +328,8 @@ func TestPrivateKeysDoNotPrint(t *testing.T) {
 	}
 }
 
-// The operator makes keys from random bytes; WireGuard gives them back with some
-// bits set. That is no difference to repair.
+// The operator makes keys from random bytes. WireGuard returns them with some bits set, and this is no
+// difference to repair.
 func TestKeysAreWantedAsWireGuardKeepsThem(t *testing.T) {
 	in := serverInputs()
 	for i := range in.Peers[0].PrivateKey {
@@ -345,7 +345,7 @@ func TestKeysAreWantedAsWireGuardKeepsThem(t *testing.T) {
 	}
 }
 
-// nft would print, and write, the marks of our maps backwards.
+// Otherwise nft would print and write the marks of our maps backwards.
 func TestMarksAreTheSameBackwards(t *testing.T) {
 	seen := map[uint32]bool{0: true, errorMark: true}
 	for index := range MaxIndex + 1 {
@@ -377,7 +377,7 @@ func TestTunnelAddressesAreLiqos(t *testing.T) {
 	}
 }
 
-// One gateway that can't be led to must not cut the others off.
+// One gateway with unusable settings must not disconnect the others.
 func TestUnfitGatewaysAreLeftOut(t *testing.T) {
 	add := func(g Gateway) NodeInputs {
 		in := nodeInputs()
@@ -418,8 +418,7 @@ func TestUnfitGatewaysAreLeftOut(t *testing.T) {
 	}
 }
 
-// A node's word about itself is as good as its agent: one that is wrong must not
-// cost the others.
+// A node's agent can report wrong values about its node. They must not harm other nodes.
 func TestAWrongNodeHarmsItselfAlone(t *testing.T) {
 	lead := func(to, via string) Route {
 		return Route{Table: LocalTable, Type: Unicast, Destination: netip.MustParsePrefix(to), Via: netip.MustParseAddr(via), Device: FabricDevice}
@@ -493,8 +492,8 @@ func TestAWrongNodeHarmsItselfAlone(t *testing.T) {
 	}
 }
 
-// Where nobody has said yet which nodes the gateways' pods are on, the pod network
-// may send what they send from anywhere.
+// While no node has reported which nodes run the gateways' pods, packets of gateways may come from any
+// address, because the pod network may change the source.
 func TestNodesTakeAllSendersUntilTheyAreKnown(t *testing.T) {
 	in := nodeInputs()
 	in.Gateways[0].NodeIPs = nil
@@ -511,8 +510,8 @@ func TestNodesTakeAllSendersUntilTheyAreKnown(t *testing.T) {
 	}
 }
 
-// A host outside is reached by the gateway's node, a host that is a pod by the pod's own:
-// pod networks drop what comes from another node with a remote pod's address.
+// The gateway's node leads to a host outside of the cluster. If the host is a pod, the pod's own node leads
+// to it, because pod networks drop packets of another node with a remote pod's address.
 func TestHostsThatArePodsAreReachedByTheirNode(t *testing.T) {
 	in := serverInputs()
 	outside, pod := netip.MustParseAddr("192.0.2.7"), in.Nodes[0].Pods[0].Addr().Next()

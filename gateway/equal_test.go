@@ -11,7 +11,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// Whatever is added to a KernelState has to count.
+// A comparison includes each field of a KernelState, also fields that are added later.
 func TestStatesThatDifferInAnythingAreNotEqual(t *testing.T) {
 	sample := func() KernelState {
 		return KernelState{
@@ -46,7 +46,7 @@ type fieldChange struct {
 	apply func(reflect.Value)
 }
 
-// changes yields a change for every field of a type; steps lead to it.
+// changes yields a change for every field of a type. steps is the path to the field.
 func changes(t *testing.T, kind reflect.Type, steps []int) func(func(fieldChange) bool) {
 	return func(yield func(fieldChange) bool) {
 		for i := range kind.NumField() {
@@ -71,7 +71,7 @@ func changes(t *testing.T, kind reflect.Type, steps []int) func(func(fieldChange
 	}
 }
 
-// follow goes to a field of a field, and in a list to its first item.
+// follow returns the field at the end of steps. In a list it uses the first item.
 func follow(v reflect.Value, steps []int) reflect.Value {
 	for _, i := range steps {
 		if v.Kind() == reflect.Slice {
@@ -115,7 +115,7 @@ func setOther(t *testing.T, v reflect.Value) {
 	}
 }
 
-// Against the plain definition: any pair.
+// The result is compared with the plain definition: any pair of ranges.
 func TestEveryOverlapIsFound(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	found := 0

@@ -8,10 +8,9 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// Explain lists the differences between have and want, one readable line each, in the order
-// of KernelState's fields. If they are equal, the list is empty. It names public keys only. If want
-// leaves a field open, so that the kernel chooses (listen port, endpoint, implementation),
-// the field does not count.
+// Explain lists the differences between have and want, one readable line each, in the order of KernelState's
+// fields. The list is empty if they are equal. It contains no private keys. A field that want leaves to the
+// kernel (listen port, endpoint, implementation) is not compared.
 func Explain(have, want KernelState) []string {
 	var lines []string
 	lines = append(lines, DiffLinks(have.Links, want.Links).Lines...)
@@ -24,8 +23,8 @@ func Explain(have, want KernelState) []string {
 	return append(lines, ExplainFirewall(have.Firewall, want.Firewall)...)
 }
 
-// Change is the difference between two lists of T. Add also has the items to
-// replace: those that exist with other attributes.
+// Change is the difference between two lists of T. Add also contains the items whose attributes have to
+// change.
 type Change[T any] struct {
 	Add, Remove []T
 	Lines       []string
@@ -40,7 +39,7 @@ func diff[T interface {
 	found := make(map[K]T, len(have))
 	for _, h := range have {
 		if other, twice := found[key(h)]; twice {
-			// The kernel has two items with an identity that we want at most once.
+			// The kernel has two items with the same identity, but we want at most one.
 			c.Remove = append(c.Remove, other)
 			c.Lines = append(c.Lines, "unexpected: "+other.String())
 		}
@@ -119,7 +118,7 @@ func explainTunnels(have, want []Tunnel) []string {
 	return lines
 }
 
-// ExplainTunnel compares two ends of the same device.
+// ExplainTunnel compares two states of the same device.
 func ExplainTunnel(have, want Tunnel) []string {
 	var lines []string
 	changed := func(what string, from, to any) {
@@ -185,8 +184,8 @@ func endpointText(t Tunnel) string {
 	return t.Endpoint.String()
 }
 
-// ExplainFirewall lists the differences between two tables. If a whole table is missing, the
-// list has one line.
+// ExplainFirewall lists the differences between two tables. If a whole table is missing, the list contains
+// one line.
 func ExplainFirewall(have, want Table) []string {
 	if have.Name == "" && want.Name != "" {
 		return []string{"missing: nft table ip " + want.Name}
@@ -205,7 +204,6 @@ func ExplainFirewall(have, want Table) []string {
 	return lines
 }
 
-// without returns the items of one list that are not in another.
 func without(list, other []string) []string {
 	found := make(map[string]bool, len(other))
 	for _, o := range other {

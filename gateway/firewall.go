@@ -85,7 +85,7 @@ type Set struct {
 	Elements []Element // sorted
 }
 
-// Element is one member of a Set; its Key and Value say which fields are used.
+// Element is one member of a Set. The Set's Key and Value determine the fields in use.
 type Element struct {
 	Interface string
 	Prefix    netip.Prefix
@@ -106,8 +106,8 @@ type Chain struct {
 	Rules    []FirewallRule
 }
 
-// FirewallRule is a list of conditions followed by effects. A rule in the
-// kernel that we did not make has only Raw.
+// FirewallRule is a list of conditions followed by effects. A rule in the kernel that this program did not
+// make has only Raw.
 type FirewallRule struct {
 	Statements []Statement
 	Comment    string
@@ -166,8 +166,8 @@ const (
 	SourceKeep       // no later rule can translate the connection's source
 	MaximumSegment   // Number: bytes; only lowers the value of a packet
 	DontFragment
-	// SourceOfError sets the source of an ICMP error to the destination of the packet that
-	// caused the error. Conntrack does not know of the change.
+	// SourceOfError sets the source of an ICMP error to the destination of the packet that caused the error.
+	// Conntrack does not notice the change.
 	SourceOfError
 	// DestinationOfFrame sets the destination of a VXLAN packet to the machine to which its
 	// frame is addressed (see [FabricMAC]), and removes the UDP checksum.
@@ -453,13 +453,12 @@ func (t Table) Equal(o Table) bool {
 		})
 }
 
-// rule returns a FirewallRule with the comment about.
 func rule(about string, s ...Statement) FirewallRule {
 	return FirewallRule{Statements: s, Comment: about}
 }
 
-// addressSet returns a set without elements that another element contains: interval sets
-// refuse overlapping elements.
+// addressSet returns a set without elements that another element contains, because the kernel refuses
+// overlapping elements in an interval set.
 func addressSet(name, about string, elements []Element) Set {
 	slices.SortFunc(elements, compareElement)
 	s := Set{Name: name, Comment: about, Key: KeyAddress, Elements: slices.Grow([]Element(nil), len(elements))}
@@ -472,7 +471,6 @@ func addressSet(name, about string, elements []Element) Set {
 	return s
 }
 
-// elements are networks with one comment.
 func elements(about string, prefixes []netip.Prefix) []Element {
 	list := make([]Element, len(prefixes))
 	for i, p := range prefixes {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestFittingKeepsTheFirst compares with trying the gateways one by one.
+// TestFittingKeepsTheFirst compares the result with gateways that are added one by one.
 func TestFittingKeepsTheFirst(t *testing.T) {
 	base := NodeInputs{NodeIP: netip.MustParseAddr("192.168.1.11"), UnderlayMTU: 1500, PodCIDRs: prefixes("10.244.0.0/16")}
 	for seed := range uint64(200) {
@@ -47,7 +47,7 @@ func TestFittingKeepsTheFirst(t *testing.T) {
 	}
 }
 
-// BenchmarkFittingOfAThousand has one gateway that does not fit.
+// BenchmarkFittingOfAThousand has one gateway that conflicts with another one.
 func BenchmarkFittingOfAThousand(b *testing.B) {
 	in := NodeInputs{NodeIP: netip.MustParseAddr("192.168.1.11"), UnderlayMTU: 1500, PodCIDRs: prefixes("10.244.0.0/16")}
 	for i := range 1000 {

@@ -5,10 +5,9 @@
 // KernelState prints as ip, bridge, wg and nft lines, and Explain names the differences
 // between two KernelStates. Package gateway/linux makes a kernel match a KernelState.
 //
-// On the wire, packets carry real addresses, as Liqo defines it: the source is in the
-// sender's pod or external CIDR, the destination in the receiver's. Each gateway translates
-// for its own cluster only. The packets inside the tunnel are IPv4, and the packets around
-// them are, too.
+// Packets on the wire have real addresses, as Liqo defines it: the source is in the sender's pod or external
+// CIDR, and the destination in the receiver's. Each gateway translates for its own cluster only. The packets
+// inside the tunnel are IPv4, and the packets around them are, too.
 package gateway
 
 import (
@@ -17,7 +16,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// Role says which end of a tunnel a gateway is.
+// Role is the end of a tunnel at which a gateway is.
 type Role uint8
 
 // A server listens, a client dials. The zero value is neither of them, so that a
@@ -58,11 +57,10 @@ const (
 	Userspace Implementation = "userspace"
 )
 
-// CIDRs are the networks of a cluster: its pods' range, and the range that stands for all
-// other machines (Liqo's "external CIDR").
+// CIDRs are the networks of a cluster: the range of its pods, and the range that represents all other
+// machines (Liqo's "external CIDR").
 type CIDRs struct{ Pod, External []netip.Prefix }
 
-// all returns the pod CIDRs followed by the external ones.
 func (c CIDRs) all() []netip.Prefix {
 	return append(append([]netip.Prefix(nil), c.Pod...), c.External...)
 }
@@ -122,8 +120,8 @@ type Peer struct {
 	// LinkMTU.
 	UnprovenMTU    int
 	Implementation Implementation
-	// Closed is set if the peer may open connections to the endpoints in Open alone. If it is
-	// not set, the peer reaches every pod and external address.
+	// Closed is set if the peer may open connections only to the endpoints in Open. Otherwise the peer
+	// reaches every pod and external address.
 	Closed bool
 	Open   []Endpoint
 }
@@ -160,7 +158,7 @@ type Endpoint struct {
 	Port     uint16
 }
 
-// Inputs is all that the state of a gateway pod depends on.
+// Inputs contains everything that the state of a gateway pod depends on.
 type Inputs struct {
 	PodIP       netip.Addr // the address of the gateway pod
 	NodeIP      netip.Addr // the address of the pod's node
@@ -169,7 +167,7 @@ type Inputs struct {
 	Nodes       []Node
 	Hosts       []Host
 	Peers       []Peer
-	Services    bool // the gateways tell each other which Services their clusters export
+	Services    bool // the gateways exchange Services
 
 	fits bool // [Inputs.Fitting] has left Nodes
 }
@@ -178,8 +176,8 @@ type Inputs struct {
 type Gateway struct {
 	Name  string
 	PodIP netip.Addr
-	// Gone is set if the pod is gone. Another pod may have its address now, so the node drops
-	// packets to the peer until the gateway has a pod again.
+	// Gone is set if the pod does not exist any more. Another pod may have its address now, so the node drops
+	// packets to the peer until the gateway has a new pod.
 	Gone bool
 	// HostIP is the address of the pod's node, if the route to that node is better than the
 	// pod network's route to the pod; zero otherwise.
@@ -196,7 +194,7 @@ type Gateway struct {
 	UnderlayMTU int // the MTU of the node's route to the pod, in bytes; 0: NodeInputs.UnderlayMTU
 }
 
-// NodeInputs is all that the state of a node depends on.
+// NodeInputs contains everything that the state of a node depends on.
 type NodeInputs struct {
 	NodeIP      netip.Addr
 	UnderlayMTU int            // the largest MTU of the node's routes to gateways, in bytes

@@ -9,8 +9,8 @@ import (
 
 const redacted = "(private key)"
 
-// PrivateKey is a WireGuard key that does not print: formatting with any verb,
-// logging and marshalling give a placeholder.
+// PrivateKey is a WireGuard key that can't be printed. Formatting, logging and marshalling give a placeholder
+// instead.
 type PrivateKey wgtypes.Key
 
 // IsZero reports whether no key is set.

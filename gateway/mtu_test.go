@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The underlays are those of clouds and pod networks; 9000 is more than any.
+// The underlays have the MTUs of clouds and pod networks. 9000 is larger than all of them.
 func TestTunnelIsAsWideAsWhatItRunsOver(t *testing.T) {
 	for _, c := range []struct {
 		name              string
@@ -54,8 +54,8 @@ func TestTunnelIsAsWideAsWhatItRunsOver(t *testing.T) {
 	}
 }
 
-// What limits a packet can be the peer's device, or what the kernel has heard of the path: sizes
-// that no padded question has tried.
+// The peer's device, or an MTU that the kernel has learned for the path, can limit a packet to a size that no
+// padded question has tried.
 func TestNoPacketIsPaddedBeyondThePath(t *testing.T) {
 	in := serverInputs()
 	in.UnderlayMTU = 1500
@@ -95,7 +95,7 @@ func TestNodesWayToAGatewayLimitsWhatIsSentToIt(t *testing.T) {
 	}
 }
 
-// A node harms itself alone, whatever it says.
+// A node with a wrong report harms only itself.
 func TestNodeThatIsTooNarrowIsNamedAndNotFollowed(t *testing.T) {
 	in := serverInputs()
 	in.Nodes[1].MTU = 100

@@ -8,9 +8,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// beforeMasquerade is just before the chains of the CNI and of kube-proxy, which
-// masquerade at priority 100. The first chain that decides on the source of a
-// connection wins.
+// beforeMasquerade is just before the chains of the CNI and of kube-proxy, which masquerade at priority 100.
+// The first chain that sets the source of a connection decides.
 const beforeMasquerade = 99
 
 // ComputeNode returns the wanted kernel state of a node. It has routes to the gateways, and
@@ -23,6 +22,9 @@ func ComputeNode(in NodeInputs) (KernelState, error) {
 	s := KernelState{
 		Links: []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
 		Rules: []Rule{{Preference: NodeErrorPref, Mark: errorMark, Table: ErrorTable}, {Preference: NodePref, Table: NodeTable}},
+		// Forwarding is for machines on which net.ipv4.ip_forward is 0 and the pod network enables it
+		// for its own devices, as OVN-Kubernetes does. It is a property of our device, and goes with it.
+		//
 		// ReversePathMark is for machines that set rp_filter for all devices. If a machine sets
 		// it only as the default of new devices, it does not check our device, and marks don't
 		// matter.
@@ -86,9 +88,10 @@ func ComputeNode(in NodeInputs) (KernelState, error) {
 			{Name: "pass", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: passRules()},
 			{Name: "keep-source", Type: "nat", Hook: "postrouting", Priority: beforeMasquerade, Rules: in.keepSourceRules()},
 			{Name: "leave", Type: "filter", Hook: "postrouting", Priority: priorityLast, Rules: []FirewallRule{
-				// Other nodes take packets from the address of a gateway's node for packets of the
-				// gateway. The destination does not help to judge packets, because nodes have addresses
-				// in the pods' range, and a Service can lead from another port to this port.
+				// Other nodes accept packets from the address of a gateway's node, because they may be
+				// packets of the gateway. So this node must not send other packets from this address. The
+				// rule can't use the destination, because nodes have addresses in the pods' range, and a
+				// Service can lead from another port to this port.
 				//
 				// The rule also drops packets of a gateway's new pod on this node until the agent knows
 				// the pod's address. That costs no extra time, because all nodes learn the address from
@@ -115,12 +118,11 @@ func enterRules() []FirewallRule {
 	return []FirewallRule{rule("a peer's packets come without a mark", Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SetMark, Number: 0})}
 }
 
-// ownRules refuse packets of peers to this node's own addresses. The address of a bridge, of an
-// overlay's device, or of the node itself can be in the pods' range. The rules need no list of
-// addresses, so they work for a new address at once. They run before kube-proxy and other
-// programs lead a port of the node to a pod, because the pod is the destination after that.
-// Packets of peers can also come by the pod network, from a node that did not know where the
-// address is.
+// ownRules refuse packets of peers to this node's own addresses. The address of a bridge, of an overlay's
+// device, or of the node itself can be in the pods' range. The rules need no list of addresses, so they work
+// for a new address at once. They run before kube-proxy and other programs translate a port of the node,
+// because a pod is the destination after that. Packets of peers can also come by the pod network, from a node
+// that did not know the right node.
 func ownRules() []FirewallRule {
 	elsewhere := Statement{Op: InputIs, Not: true, Name: FabricDevice}
 	return append([]FirewallRule{

@@ -21,7 +21,8 @@ func manyNodes() Inputs {
 	return in
 }
 
-// One of 5,000 nodes has written: what a gateway computes then, in CPU time, without the kernel's.
+// One of 5,000 nodes has written its report. The benchmark measures the gateway's computation in CPU time,
+// without the kernel's work.
 func BenchmarkNodeOfMany(b *testing.B) {
 	in := manyNodes()
 	before := cpu()
@@ -41,7 +42,7 @@ func cpu() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e6
 }
 
-// What was found to fit is not judged again.
+// Gateways that fit are not tested again.
 func TestFittingOfFittingIsTheSame(t *testing.T) {
 	in := serverInputs()
 	in.Nodes = append(in.Nodes, Node{Name: "no address"})

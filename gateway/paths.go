@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// missesUntilLost is the number of unanswered questions in a row after which a gateway counts
-// as lost: the first two may be lost on the way.
+// missesUntilLost is the number of unanswered questions in a row after which a gateway counts as lost,
+// because the network may lose one or two.
 const missesUntilLost = 3
 
 // Paths notes which gateways answer a node over the fabric.

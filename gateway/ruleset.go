@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// name returns the peer's name for comments of the table.
 func (p Peer) name() string {
 	if p.ClusterID == "" {
 		return "the peer of " + TunnelName(p.Index)
@@ -64,8 +63,8 @@ func classifyRules(peers []Peer) []FirewallRule {
 		rule("and to that, from the other end only",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: InputDestinationIn, Name: setEnds},
 			Statement{Op: InputSourceIn, Not: true, Name: setPeerEnds}, Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}),
-		// The gateway of another peer on this cluster would take the packet for a packet from
-		// a node, and pass on its content.
+		// A peer's packet to the fabric's port could reach this cluster's gateway for another peer. Without this
+		// rule, that gateway would treat it as a packet from a node, and forward the packet inside it.
 		rule("no peer sends over the fabric",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: UDPDestinationPort, Number: FabricPort},
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
@@ -85,10 +84,9 @@ func classifyRules(peers []Peer) []FirewallRule {
 		Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: MarkIs}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}))
 }
 
-// closedRules refuse packets from peers to nodes with addresses in the pods' range. Nodes
-// themselves refuse such packets if they come over the fabric. But packets to an address
-// that no node has announced reach the node by the pod network. Answers pass, because a node
-// may use such an address for its own connections.
+// closedRules refuse packets from peers to nodes' own addresses in the pods' range. Nodes refuse such packets
+// themselves if the packets come over the fabric. But if no node has announced an address, packets to it take
+// the pod network. Answers pass, because a node may open connections from such an address.
 func closedRules() []FirewallRule {
 	tunnel := Statement{Op: InputIn, Name: setTunnels}
 	return []FirewallRule{
@@ -164,7 +162,6 @@ func (in Inputs) untrackedOutput() []FirewallRule {
 	return rules
 }
 
-// outputRules returns the rules for the gateway's own packets.
 func (in Inputs) outputRules(peers []Peer) []FirewallRule {
 	rules := in.untrackedOutput()
 	for _, set := range portSets(peers) {
@@ -172,18 +169,18 @@ func (in Inputs) outputRules(peers []Peer) []FirewallRule {
 		if set.Name == setPortsThere {
 			port.Op = UDPDestinationPortIn
 		}
-		// The kernel's WireGuard allows fragments of its packets. Then a single question
-		// about the path's MTU would pass in fragments, on a path that loses many
-		// fragments in a row. Userspace WireGuard forbids fragments itself.
+		// The kernel's WireGuard lets routers split its packets into fragments. Without this
+		// rule, a question about the path's MTU would pass in fragments, even on a path that
+		// loses fragments if many come in a row. Userspace WireGuard forbids fragments itself.
 		rules = append(rules, rule("WireGuard: in one piece, so that the search finds the path's MTU",
 			port, Statement{Op: DontFragment}, Statement{Op: Untrack}))
 	}
 	if len(peers) > 0 {
-		// If a pod's packet is too long, this gateway sends the pod an ICMP error. The pod
-		// knows only the remapped address of the destination, so conntrack has to
-		// translate the error in the flow's zone. The error does not name the zone. A
-		// gateway has one peer. For further peers, the nodes would send such errors: their
-		// routes have an MTU.
+		// If a pod's packet is too long, this gateway sends the pod an ICMP error. The pod knows only the
+		// remapped address of the destination, so conntrack has to translate the error in the flow's zone.
+		// The error does not name the zone, so the rule uses the zone of the first peer. A gateway has only
+		// one peer. Errors about further peers would come from the nodes, because the nodes' routes have an
+		// MTU.
 		p := peers[0]
 		rules = append(rules, rule("errors about flows to "+p.name()+" are translated as the flows are",
 			Statement{Op: ICMPUnreachable}, Statement{Op: SetZone, Number: uint32(Zone(p.Index))}))
@@ -208,9 +205,9 @@ func (in Inputs) destinationRules() []FirewallRule {
 	return rules
 }
 
-// inputRules let a tunnel reach the gateway's ping responder and nothing else of the
-// gateway. Only the tunnel leads to the responder, because nothing else authenticates
-// pings. The same is true of exported Services, if the gateways tell each other of them.
+// inputRules let a tunnel reach the gateway's ping responder and nothing else of the gateway. Only the tunnel
+// leads to the responder, because nothing else authenticates pings. Exported Services are served in the same
+// way, if the gateways exchange Services.
 func (in Inputs) inputRules(peers []Peer) []FirewallRule {
 	mine := Statement{Op: InputDestinationIn, Name: setEnds}
 	ping := Statement{Op: UDPDestinationPort, Number: PingPort}
@@ -227,8 +224,9 @@ func (in Inputs) inputRules(peers []Peer) []FirewallRule {
 		rule("question about the path's MTU", mine, question, Statement{Op: Accept}))
 	exports := Statement{Op: TCPDestinationPort, Number: ExportsPort}
 	if in.Services {
-		// Connections between gateways are not tracked. A packet that begins a connection must
-		// not reach another port of this pod by having the port of an answer.
+		// Connections between gateways are not tracked, so an answer is recognized by its source port. A
+		// packet that opens a connection is no answer. If the rule accepted it, the peer could reach every
+		// port of this pod from this source port.
 		rules = append(rules,
 			rule("question about exported Services", mine, exports, Statement{Op: Accept}),
 			rule("and the answers to this gateway's questions", mine, Statement{Op: TCPSourcePort, Number: ExportsPort},
@@ -282,8 +280,8 @@ func doorRules(peers []Peer) []FirewallRule {
 	return rules
 }
 
-// openSets returns the sets of the door: one with the open endpoints for each peer that is closed, and
-// one with what was dropped.
+// openSets returns a set with the open endpoints of each closed peer, and a set with the endpoints of dropped
+// packets.
 func openSets(peers []Peer) []Set {
 	var sets []Set
 	for _, p := range peers {
@@ -305,8 +303,8 @@ func openSets(peers []Peer) []Set {
 }
 
 // answeredRules count packets of answered flows in each direction, because such packets prove a
-// path from pod to pod. A repeated SYN is no proof. Its flow counts as answered if conntrack has
-// seen the answer, but the pod repeats the SYN because the answer has not reached the pod.
+// path from pod to pod. A repeated SYN is no proof: conntrack may have seen an answer to the first
+// SYN, so the flow counts as answered. But a pod repeats a SYN only if the answer has not reached it.
 func answeredRules() []FirewallRule {
 	answered := Statement{Op: Established}
 	return []FirewallRule{
@@ -318,9 +316,9 @@ func answeredRules() []FirewallRule {
 
 func (in Inputs) sourceRules() []FirewallRule {
 	return []FirewallRule{
-		// Only packets to the nodes are translated. For the kernel, WireGuard's encrypted
-		// packets also come in by the tunnel, and their source, this pod's address, may be in
-		// the peer's pod CIDR.
+		// Only packets to the nodes are translated, not WireGuard's encrypted packets. For the
+		// kernel, these also come in by the tunnel. Their source is this pod's address, which
+		// may be in the peer's pod CIDR. So without this condition, the map could match them.
 		rule("from a peer: its pods appear under the addresses that they have here",
 			Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: SourceByMap, Name: mapToRemapped}),
 		// The peer knows only one address for all nodes, the first external address.
@@ -361,6 +359,7 @@ func (in Inputs) sets(peers []Peer) []Set {
 	seen := Set{Name: setSeen, Key: KeyInterfaceAddress, Comment: "what each peer sends from, as seen from here"}
 	ends := Set{Name: setEnds, Key: KeyInterfaceAddress, Comment: "this gateway inside the tunnels"}
 	others := Set{Name: setPeerEnds, Key: KeyInterfaceAddress, Comment: "the peers' gateways inside the tunnels"}
+	// The comments of maps have the form "keys : values".
 	toReal := Set{Name: mapToReal, Key: KeyAddress, Value: ValuePrefix, Comment: "a peer's networks as seen from here : as they are"}
 	toRemapped := Set{Name: mapToRemapped, Key: KeyInterfaceAddress, Value: ValuePrefix, Comment: "a peer's networks as they are : as seen from here"}
 	fromPeers := Set{Name: mapFromPeers, Key: KeyInterface, Value: ValueMark, Comment: "WireGuard devices : marks of their packets"}
@@ -430,7 +429,6 @@ func (in Inputs) closed() Set {
 	})))
 }
 
-// hostMap returns the map of external addresses to the hosts of Inputs.
 func (in Inputs) hostMap() Set {
 	s := Set{Name: mapToHosts, Key: KeyAddress, Value: ValuePrefix, Comment: "external addresses that stand for one host : its own"}
 	for _, h := range in.Hosts {

@@ -13,8 +13,8 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// KernelState has the objects of ours that a kernel has, or has to have. Compute and ComputeNode
-// return it sorted, so that equal inputs give equal KernelStates.
+// KernelState contains our objects in a kernel: those that it has, or those that it should have. Compute and
+// ComputeNode return it sorted, so that equal inputs give equal KernelStates.
 type KernelState struct {
 	Links     []Link
 	Tunnels   []Tunnel
@@ -26,8 +26,8 @@ type KernelState struct {
 	Firewall  Table
 }
 
-// Link is a VXLAN device without learning and without a fixed source address: the kernel uses
-// the source address of its route to the other end.
+// Link is a VXLAN device without learning and without a fixed source address. The kernel uses the source
+// address of its route to the other end.
 type Link struct {
 	Name  string
 	Alias string // for people: ip link shows it
@@ -36,9 +36,9 @@ type Link struct {
 	MAC   MAC
 	MTU   int
 	Up    bool
-	// IPv6 is set if the device has an IPv6 address, as the kernel gives one to each device.
-	// It is never wanted. Cilium treats a device with an address and routes as one of the
-	// node's: it masquerades packets to it, and limits all pods' MTU to the device's.
+	// IPv6 is set if the device has an IPv6 address, which the kernel gives to each device by default. We
+	// never want it, because Cilium treats a device with an address and routes as a device of the node: it
+	// masquerades packets to it, and limits all pods' MTU to its MTU.
 	IPv6 bool
 }
 
@@ -46,7 +46,7 @@ type Link struct {
 type Tunnel struct {
 	Device         string
 	Alias          string // for people: ip link shows it
-	Role           Role   // not in the kernel: a client's endpoint is ours to set, a server's is its peer's last address
+	Role           Role   // not in the kernel: we set the endpoint of a client's tunnel, but a server's endpoint is the last address of its peer
 	Implementation Implementation
 	Address        netip.Prefix
 	MTU            int
@@ -59,29 +59,29 @@ type Tunnel struct {
 	Keepalive      time.Duration
 }
 
-// Setting is an IPv4 setting of one of our devices. Name is its name below net.ipv4.conf.
+// Setting is an IPv4 setting of one of our devices, by its name below net.ipv4.conf.
 type Setting struct {
 	Device, Name string
 	Value        int
 }
 
-// The settings in use.
+// The names of the settings in use.
 const (
 	// Forwarding lets packets that came in by the device leave by another.
 	Forwarding = "forwarding"
-	// ReversePath drops packets if the route to their source uses another device. The kernel
-	// takes the stricter of the device's value and that of "all".
+	// ReversePath drops packets if the route to their source uses another device. The kernel uses the
+	// stricter of the device's value and the value of "all".
 	ReversePath = "rp_filter"
-	// ReversePathMark makes the kernel look up that route with the packet's mark.
+	// ReversePathMark makes the kernel use the packet's mark when it looks up that route.
 	ReversePathMark = "src_valid_mark"
 	// AcceptLocal accepts packets whose source is an address of this machine.
 	AcceptLocal = "accept_local"
-	// AnswerARP selects the addresses for which the kernel answers ARP requests. The kernel
-	// takes the larger of the device's value and that of "all".
+	// AnswerARP selects the addresses for which the kernel answers ARP requests. The kernel uses the larger
+	// of the device's value and the value of "all".
 	AnswerARP = "arp_ignore"
 )
 
-// Neighbor is a permanent neighbour entry: packets to IP on Device get frames to MAC.
+// Neighbor is a permanent neighbour entry: packets to IP on Device are sent in frames to MAC.
 type Neighbor struct {
 	Device string
 	IP     netip.Addr
@@ -111,7 +111,7 @@ type RouteType string
 const (
 	Unicast     RouteType = "unicast"
 	Blackhole   RouteType = "blackhole"   // silently dropped
-	Unreachable RouteType = "unreachable" // dropped, and the sender is told
+	Unreachable RouteType = "unreachable" // dropped, and the sender gets an ICMP error
 )
 
 // Route is an entry of a routing table. Via is onlink.
@@ -121,7 +121,7 @@ type Route struct {
 	Destination netip.Prefix
 	Via         netip.Addr
 	Device      string
-	Source      netip.Addr // preferred source of packets made here
+	Source      netip.Addr // preferred source of packets from this machine
 	MTU         int        // 0: the device's
 	Metric      int        // 0: the best
 }
@@ -144,8 +144,8 @@ func (m MAC) String() string {
 // MarshalText makes addresses readable in JSON.
 func (m MAC) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// String prints the state as the commands that would make it, with comments on our numbers. It
-// prints no private key; "private-key (of X)" has the public half X.
+// String prints the state as the commands that would create it, with comments about our numbers. It prints no
+// private key: the X in "private-key (of X)" is the public key.
 func (s KernelState) String() string {
 	var b strings.Builder
 	write(&b, s.Links)
@@ -293,7 +293,6 @@ func tableText(id int) string {
 	return strconv.Itoa(id)
 }
 
-// tableAbout describes the purpose of a routing table.
 func tableAbout(id int) string {
 	switch id {
 	case NodeTable:
@@ -306,7 +305,6 @@ func tableAbout(id int) string {
 	return "to the peer of " + TunnelName(id-RemoteTable) + ", whose addresses may be local ones too"
 }
 
-// about describes the purpose of a rule.
 func (r Rule) about() string {
 	switch r.Preference {
 	case RemotePref:
@@ -327,7 +325,6 @@ func (r Rule) about() string {
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// sort puts every list in the order in which it prints.
 func (s *KernelState) sort() {
 	slices.SortFunc(s.Tunnels, func(a, b Tunnel) int { return cmp.Compare(a.Device, b.Device) })
 	slices.SortFunc(s.Settings, func(a, b Setting) int {

@@ -10,8 +10,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// Compute and ComputeNode refuse inputs for these reasons, and for the unexported reasons below. An
-// error names the value, and satisfies errors.Is for its reason.
+// Compute and ComputeNode refuse inputs for these reasons, and for the unexported reasons below. The error
+// names the value, and wraps the reason.
 var (
 	ErrIPv6    = errors.New("IPv6 is not supported yet")
 	ErrOverlap = errors.New("networks overlap")
@@ -58,9 +58,8 @@ func checkAddr(what string, a netip.Addr) error {
 	return nil
 }
 
-// checkPrefix refuses networks whose routes would break the machine itself: the default route,
-// loopback, link-local with the tunnel's own addresses, multicast, and the network of the
-// broadcast address.
+// checkPrefix refuses networks whose routes would break the machine itself: the default route, loopback,
+// link-local, which contains the tunnel's own addresses, multicast, and the network of the broadcast address.
 func checkPrefix(n named) error {
 	p := n.prefix
 	if p.Addr().Is6() {
@@ -149,7 +148,7 @@ func (in Inputs) checkHosts() error {
 	return nil
 }
 
-// Check returns the reason for which Compute refuses inputs; nil if it does not.
+// Check returns the reason that Compute refuses inputs; nil if it does not refuse them.
 func (in Inputs) Check() error {
 	if err := checkAddr("gateway pod", in.PodIP); err != nil {
 		return err
@@ -176,7 +175,7 @@ func (in Inputs) Check() error {
 	return in.checkPeers(local)
 }
 
-// UnfitNode is a node without a route from gateways, or whose pods partly have no such route.
+// UnfitNode is a node to which, or to some of whose pods, gateways have no route.
 type UnfitNode struct {
 	Name string
 	Err  error
@@ -190,8 +189,8 @@ func (in Inputs) Fitting() (Inputs, []UnfitNode) {
 	if in.fits {
 		return in, nil
 	}
-	// There can be thousands of nodes, and each write of one brings them here: they are sorted
-	// by their positions, and copied once.
+	// There can be thousands of nodes, and each change of a node causes a call. So the nodes are sorted by
+	// their positions, and copied once.
 	byAge := make([]*Node, len(in.Nodes))
 	for i := range in.Nodes {
 		byAge[i] = &in.Nodes[i]

@@ -21,13 +21,13 @@ var (
 	_ engine.Logger   = (*Cluster)(nil)
 )
 
-// parallelReviews is the largest number of questions at the same time.
+// parallelReviews is the largest number of reviews at the same time.
 const parallelReviews = 16
 
-// instead has the verbs that [Cluster] uses if a verb is forbidden.
+// instead contains the verb that [Cluster] uses if a verb is forbidden.
 var instead = map[string]string{"patch": "update", "watch": "list"}
 
-// Review asks about all permissions, several at the same time.
+// Review checks all permissions, several at the same time.
 func (c *Cluster) Review(ctx context.Context, wanted []rights.Permission) (rights.Review, error) {
 	var r rights.Review
 	var mu sync.Mutex
@@ -69,8 +69,8 @@ func (c *Cluster) mayOrElse(ctx context.Context, p rights.Permission) (bool, err
 	return allowed, err
 }
 
-// may reports whether p is allowed: everywhere or, for a user who sees only one tenant's
-// namespace, in that namespace.
+// may reports whether p is allowed in all namespaces or, for a user with access to only one tenant namespace,
+// in that namespace.
 func (c *Cluster) may(ctx context.Context, p rights.Permission) (bool, error) {
 	namespaces := []string{p.Namespace}
 	if tenant := c.tenant(); tenant != "" && p.Namespace == "" {
@@ -91,8 +91,8 @@ func (c *Cluster) may(ctx context.Context, p rights.Permission) (bool, error) {
 	return false, nil
 }
 
-// Logs returns the logs of all containers of a pod. If there are several, the container's name
-// precedes its log.
+// Logs returns the logs of all containers of a pod. If there are several containers, each log follows the
+// name of its container.
 func (c *Cluster) Logs(ctx context.Context, pod flows.PodFacts, lines int) (string, error) {
 	var p corev1.Pod
 	if err := c.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name}, &p); err != nil {

@@ -56,7 +56,7 @@ func observe(t *testing.T, c *Cluster) flows.ClusterFacts {
 	return f
 }
 
-// await waits for a fact, woken by Changed as engine.Run is.
+// await waits until holds is true. As in engine.Run, Changed wakes it.
 func await(t *testing.T, c *Cluster, what string, holds func(flows.ClusterFacts) bool) flows.ClusterFacts {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -74,8 +74,8 @@ func await(t *testing.T, c *Cluster, what string, holds func(flows.ClusterFacts)
 	}
 }
 
-// One server for the whole story: an API server without Liqo's definitions gets
-// them, and is then worked on.
+// One server is used for the whole test. First the API server has no definitions of Liqo. Then it gets them,
+// and the test works with them.
 func TestCluster(t *testing.T) {
 	env := startAPI(t)
 	admin := open(t, env.Config)
@@ -130,8 +130,7 @@ func TestCluster(t *testing.T) {
 	t.Run("what is no longer applied goes", func(t *testing.T) { testTakeBack(t, admin) })
 }
 
-// testOtherVersion has the API server serve Connections as another release of
-// Liqo would.
+// In testOtherVersion, the API server serves Connections of another release of Liqo.
 func testOtherVersion(t *testing.T, c *Cluster, crds []wire.Object) {
 	i := slices.IndexFunc(crds, func(o wire.Object) bool { return o.GetName() == "connections.networking.liqo.io" })
 	other := crds[i].DeepCopyObject().(*apiextensionsv1.CustomResourceDefinition)
@@ -234,7 +233,7 @@ func testTakeBack(t *testing.T, c *Cluster) {
 	if d := apply.Diff(live, want[0]); d != "" {
 		t.Errorf("afterwards, there is still a difference:\n%s", d)
 	}
-	// What no generation counts is a change, too.
+	// A change that no generation counts is a change, too.
 	namespace := render.TenantNamespace(tenant)
 	namespace.Labels["more"] = "yes"
 	for i, more := range []bool{true, false} {
@@ -255,7 +254,7 @@ func testTakeBack(t *testing.T, c *Cluster) {
 }
 
 func testConflict(t *testing.T, c *Cluster) {
-	// others is the same object as another manager has it.
+	// others returns the same object, as another manager has it.
 	others := func(manager string, pod networkingv1beta1.CIDR) {
 		u, err := apply.Wanted(configuration(pod))
 		if err != nil {
@@ -277,7 +276,7 @@ func testConflict(t *testing.T, c *Cluster) {
 	}
 }
 
-// testOwnOperator changes what our operator wrote last: that is no conflict.
+// testOwnOperator changes fields that our operator wrote last. This is no conflict.
 func testOwnOperator(t *testing.T, c *Cluster) {
 	n := render.ClusterNetworks("default", "pod-cidr", []string{"10.1.0.0/16"}, "found")[0]
 	if err := c.client.Create(t.Context(), n, client.FieldOwner(wire.OperatorName)); err != nil {
@@ -321,7 +320,7 @@ func testChanged(t *testing.T, c *Cluster) {
 	})
 }
 
-// restricted is a cluster as a user sees it who has only these verbs.
+// restricted returns a cluster with the rights of a user who has only these verbs.
 func restricted(t *testing.T, env *envtest.Environment, name string, verbs ...string) *Cluster {
 	t.Helper()
 	user, err := env.AddUser(envtest.User{Name: name}, nil)
@@ -341,7 +340,7 @@ func restricted(t *testing.T, env *envtest.Environment, name string, verbs ...st
 		}
 	}
 	c := open(t, user.Config())
-	// API servers learn of roles and bindings with a lag.
+	// API servers see changes of roles and bindings with a delay.
 	deadline := time.Now().Add(20 * time.Second)
 	for _, verb := range verbs {
 		for {
@@ -402,8 +401,7 @@ func testDelete(t *testing.T, c *Cluster) {
 	}
 }
 
-// testForeign applies over an object of others that has a name of ours, and no field
-// that conflicts.
+// testForeign applies to an object of others that has a name of ours, and no conflicting field.
 func testForeign(t *testing.T, c *Cluster) {
 	want := render.PublicKey(tenant, [32]byte{3}, nil)
 	want.Name = "of-others"
@@ -423,7 +421,7 @@ func testForeign(t *testing.T, c *Cluster) {
 	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(want), now); err != nil || now.ResourceVersion != theirs.ResourceVersion {
 		t.Errorf("got %+v (%v), want the object as it was", now.ObjectMeta, err)
 	}
-	// Taken over on purpose, it is changed, and does not become ours.
+	// After a forced apply, the object is changed, and does not become ours.
 	if _, err := c.ForceApply(t.Context(), []wire.Object{want}); err != nil {
 		t.Fatal(err)
 	}
@@ -435,8 +433,7 @@ func testForeign(t *testing.T, c *Cluster) {
 	}
 }
 
-// testDeleteAsSeen deletes what somebody has made again, or changed, since it was
-// observed.
+// testDeleteAsSeen deletes objects that somebody has created again, or changed, since they were observed.
 func testDeleteAsSeen(t *testing.T, c *Cluster) {
 	asti := render.Tenant{Namespace: "liqo-tenant-asti", Remote: "asti"}
 	conf := render.Configuration(asti, render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
@@ -459,7 +456,7 @@ func testDeleteAsSeen(t *testing.T, c *Cluster) {
 	if now == nil || now.UID != again.UID {
 		t.Fatalf("got %v right after that, want what was made again", now)
 	}
-	// A status is no reason not to delete.
+	// A changed status does not prevent the deletion.
 	reported := now.DeepCopy()
 	reported.Status.Remote = &networkingv1beta1.ClusterConfig{}
 	if err := c.client.Status().Update(t.Context(), reported); err != nil {
@@ -496,8 +493,8 @@ func TestUnreachableIsAFact(t *testing.T) {
 	}
 }
 
-// A pod that was started long ago may have a container that was started anew just
-// now: that is the restart, not the pod's start.
+// A pod that was started long ago may have a container that was started just now. The container has
+// restarted, and not the pod.
 func TestARestartIsTheContainersNotThePods(t *testing.T) {
 	start := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	running := func(restarts int32, after time.Duration) corev1.ContainerStatus {

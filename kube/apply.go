@@ -30,19 +30,17 @@ var (
 // write has the options of a request that changes an object.
 type write struct{ force, dryRun bool }
 
-// applyAtOnce is the number of objects that are written side by side.
+// applyAtOnce is the number of objects that are written at the same time.
 const applyAtOnce = 16
 
-// Apply applies the objects, without force: a field that another manager owns is
-// a [flows.ConflictError], not a silent win. Objects of one kind that follow each
-// other are written side by side, because an API server that is far away takes
-// its time for each. A kind begins after the one before it has ended: bindings
-// need their roles.
+// Apply applies the objects without force. If another manager owns a field, the error is a
+// [flows.ConflictError]. Objects of one kind that follow each other are written at the same time, because a
+// distant API server needs time for each. The next kind begins after that, because bindings need their roles.
 func (c *Cluster) Apply(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	return c.applyAll(ctx, objects, write{})
 }
 
-// ForceApply takes over the fields that other managers own.
+// ForceApply applies the objects, and takes over fields that other managers own.
 func (c *Cluster) ForceApply(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	return c.applyAll(ctx, objects, write{force: true})
 }
@@ -70,7 +68,7 @@ func (c *Cluster) applyAll(ctx context.Context, objects []wire.Object, w write) 
 				return nil
 			})
 		}
-		_ = g.Wait() // errs has the errors
+		_ = g.Wait() // errs contains the errors
 		for i := range made {
 			if errs[i] == nil {
 				changes = append(changes, made[i])
@@ -84,7 +82,7 @@ func (c *Cluster) applyAll(ctx context.Context, objects []wire.Object, w write) 
 	return changes, nil
 }
 
-// DryRun lets the API server try each object.
+// DryRun sends each object as a dry run.
 func (c *Cluster) DryRun(ctx context.Context, objects []wire.Object, force bool) ([]engine.DryRunResult, error) {
 	out := make([]engine.DryRunResult, len(objects))
 	for i, o := range objects {
@@ -102,9 +100,8 @@ func (c *Cluster) DryRun(ctx context.Context, objects []wire.Object, force bool)
 	return out, nil
 }
 
-// place is put, but takes over fields that only our operator owns. The operator
-// wrote them on an admin's behalf: an endpoint of the other cluster, or a range
-// that it has detected.
+// place calls put, and takes over fields that only our operator owns. The operator writes such fields for an
+// admin: an endpoint of the other cluster, or a detected range.
 func (c *Cluster) place(ctx context.Context, o wire.Object, w write) (written, error) {
 	p, err := c.put(ctx, o, w)
 	other, ok := errors.AsType[*flows.ConflictError](conflict(apply.Name(o), err))
@@ -173,14 +170,13 @@ func (c *Cluster) put(ctx context.Context, o wire.Object, w write) (p written, e
 		p.after = after
 		return p, nil
 	case err != nil && apierrors.IsForbidden(without):
-		return p, err // both are forbidden, so the error is the one of the usual way, the apply
+		return p, err // both are forbidden, so the error is that of the apply, which is the usual request
 	}
 	return p, without
 }
 
-// adopt refuses to change an object that somebody else made. With force it allows the change,
-// but the object does not get the label of our objects, because uninstall and reset delete our
-// objects.
+// adopt refuses to change an object that another program or person has made. With force it allows the change,
+// but the object does not get the label of our objects, because uninstall and reset delete our objects.
 func (w write) adopt(before, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	switch {
 	case before == nil || !render.TakesOver(before, want):
@@ -195,9 +191,9 @@ func (w write) adopt(before, want *unstructured.Unstructured) (*unstructured.Uns
 	return want, nil
 }
 
-// putNamespace creates a namespace, and records in an annotation that we created it. An existing
-// namespace stays unchanged, because it belongs to somebody else. putNamespace does not use an
-// apply, because that would label a namespace that somebody has made a moment ago.
+// putNamespace creates a namespace, and records in an annotation that we created it. An existing namespace
+// stays unchanged, because we have not created it. putNamespace does not use an apply, because that would
+// label a namespace that was created a moment ago.
 func (c *Cluster) putNamespace(ctx context.Context, want *unstructured.Unstructured, w write) (p written, err error) {
 	p.after = want.DeepCopy()
 	p.after.SetAnnotations(map[string]string{wire.AnnotationCreated: want.GetName()})
@@ -251,9 +247,8 @@ func (c *Cluster) read(ctx context.Context, want *unstructured.Unstructured) (*u
 	return live, err
 }
 
-// Delete deletes the objects as they were observed. Kubernetes deletes their children in
-// the background. If an object has changed since, the error is a conflict, and the next
-// Observe sees the object that is there now.
+// Delete deletes the objects as they were observed. Kubernetes deletes their children in the background. If
+// an object has changed since, the error is a conflict, and the next Observe sees the changed object.
 func (c *Cluster) Delete(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	var changes []flows.Change
 	var held error // the error for the first pod that a disruption budget protects; the other pods are still evicted
@@ -291,11 +286,11 @@ func (c *Cluster) end(ctx context.Context, o wire.Object, seen client.Preconditi
 	return c.client.Delete(ctx, o, client.PropagationPolicy("Background"), seen)
 }
 
-// asSeen returns the conditions under which the API server deletes an object. The UID must be the
-// observed one, so that a newer object with the same name stays. A namespace must also have the
-// observed resource version, because somebody may have changed the annotation that says that it is
-// ours. Other objects have no such condition: programs write them all the time, and deletions would
-// fail again and again.
+// asSeen returns the conditions under which the API server deletes an object. The UID must be the observed
+// one, so that a newer object with the same name stays. A namespace must also have the observed resource
+// version, because somebody may have changed the annotation that says that it is ours. The same is true for
+// a ConfigMap, because somebody may have added a key to one of the cluster's DNS. Other objects have no such
+// condition, because programs write them all the time, and deletions would fail again and again.
 func (c *Cluster) asSeen(o wire.Object) (client.Preconditions, error) {
 	if o.GetUID() == "" {
 		return client.Preconditions{}, nil // the object was not read from an API server, so only its name is known
@@ -308,7 +303,7 @@ func (c *Cluster) asSeen(o wire.Object) (client.Preconditions, error) {
 	return seen, err
 }
 
-// changedError says that an object was changed or replaced after the plan was made. The plan is not valid
+// changedError means that an object was changed or replaced after the plan was made. The plan is not valid
 // for the object any more.
 type changedError struct {
 	object string
@@ -321,7 +316,6 @@ func (e *changedError) Error() string {
 
 func (e *changedError) Unwrap() error { return e.cause }
 
-// Hint returns the advice to the admin.
 func (e *changedError) Hint() command.Hint {
 	return command.Text("run the same command again: it looks at what is there now")
 }
@@ -358,7 +352,7 @@ func (c *Cluster) remember(u *unstructured.Unstructured) {
 	}
 	obj, ok := typed.(client.Object)
 	if !ok || fromUnstructured(u, obj) != nil {
-		return // the watch will bring it
+		return // the watch will add the object
 	}
 	for _, s := range c.mirrors(u.GetKind()) {
 		if s.selects(obj) && s.answer(obj) {

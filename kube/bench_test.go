@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// mirrored is a cluster with this many connected peers, all of them known.
+// mirrored returns a cluster with this number of connected peers, all of them known.
 func mirrored(tb testing.TB, peers int) *Cluster {
 	tb.Helper()
 	c, err := ForConfig(&rest.Config{Host: "https://192.0.2.1"}, Options{Context: flows.ContextRef{Name: "test"}})
@@ -64,7 +64,7 @@ func TestAllPeersAreInOneObservation(t *testing.T) {
 	}
 }
 
-// What one observation of a hub costs: it is made anew for every change.
+// BenchmarkObserve measures one observation of a hub, which is made again after every change.
 func BenchmarkObserve(b *testing.B) {
 	for _, peers := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprintf("%d peers", peers), func(b *testing.B) {

@@ -16,8 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/view"
 )
 
-// The API server's own clock is what counts, in the first observation already,
-// and after it was set.
+// The API server's own clock counts, already in the first observation, and also after the clock was set.
 func TestTheClusterTellsItsTime(t *testing.T) {
 	var ahead atomic.Int64
 	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

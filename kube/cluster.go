@@ -1,5 +1,5 @@
-// Package kube is one cluster behind its API: it observes, applies and watches
-// for package flows.
+// Package kube implements a cluster for package flows by the Kubernetes API: it observes, applies and
+// watches.
 package kube
 
 import (
@@ -32,10 +32,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Options choose a cluster the way kubectl's flags do.
+// Options select a cluster, as kubectl's flags do.
 type Options struct {
 	Context flows.ContextRef
-	Files   []string // kubeconfigs to find the context in, if it names no file; nil for kubectl's own
+	Files   []string // kubeconfigs that may contain the context, if Context names no file; nil for kubectl's own
 	command.Instead
 	Namespace string // of Liqo or our operator; default wire.DefaultNamespace
 	// Tenant is the namespace of one connection, for a user who may not see other namespaces. The
@@ -51,16 +51,16 @@ type Options struct {
 	Lending Lending
 }
 
-// requestTimeout is how long an API server may be silent within one request, unless the admin has said
-// it. It is longer than API servers take that are far away or overloaded.
+// requestTimeout is the time for which an API server may be silent within one request, unless the admin has
+// set another time. Distant or overloaded API servers need less.
 const requestTimeout = 15 * time.Second
 
 // Lending selects the objects of lending that Observe reads.
 type Lending uint8
 
-// LendingShown reads the objects that are shown: no Secrets. LendingOffered reads all that a plan can
-// use. Both read only if the cluster can lend or borrow, and only objects that the user may read.
-// LendingPlanned reads the objects that a plan needs.
+// LendingShown reads the objects that screens show, and no Secrets. LendingOffered reads all objects that a
+// plan can use. Both read nothing if the cluster can't lend or borrow, and leave out objects that the user
+// may not read. LendingPlanned reads the objects that a plan needs.
 const (
 	LendingIgnored Lending = iota
 	LendingShown
@@ -77,20 +77,20 @@ type Cluster struct {
 	discovery *discovery.DiscoveryClient
 	metadata  metadata.Interface
 	changed   chan struct{}
-	mirrored  []*store // without those of tenant namespaces
+	mirrored  []*store // without the stores of tenant namespaces
 	namespace string
 	standard  string                 // the namespace in the kubeconfig's context
 	trust     func() ([]byte, error) // reads the certificates with which the API server is verified
 	ca        []byte                 // these certificates, read for delegations only
 
-	ctx    context.Context // the watches' life
+	ctx    context.Context // the lifetime of the watches
 	cancel context.CancelFunc
 	start  sync.Once
 	lend   sync.Once // starts the watches of lending kinds
 
 	identityOnce sync.Mutex
 	uid, version string
-	userTenant   atomic.Value // string: the namespace of the tenant that the user was made for
+	userTenant   atomic.Value // string: the tenant namespace for which the user was made
 
 	pulse       pulse
 	clock       *clock.Clock
@@ -98,13 +98,13 @@ type Cluster struct {
 	secretKeys  secretKeys
 	secrets     tenantSecrets
 	definitions definitions
-	unpatchable sync.Map // kinds, by name, that may be updated but not patched
+	unpatchable sync.Map // names of kinds that may be updated but not patched
 }
 
 var _ engine.Cluster = (*Cluster)(nil)
 
-// Open reads the kubeconfig and prepares a client. It sends nothing yet: Observe reports a
-// cluster that does not answer.
+// Open reads the kubeconfig and prepares a client. It sends no request, so Observe reports a cluster that
+// does not answer.
 func Open(o Options) (*Cluster, error) {
 	choice := kubeconfig.Choice{Context: o.Context, Files: o.Files, Instead: o.Instead}
 	config, found, err := kubeconfig.Load(choice)
@@ -133,10 +133,10 @@ func ForConfig(config *rest.Config, o Options) (*Cluster, error) {
 	return newCluster(rest.CopyConfig(config), o, nil)
 }
 
-// newCluster prepares the clients. reload reads the credentials again; it is nil if the
-// credentials are not from a file.
+// newCluster prepares the clients. reload reads the credentials again; reload is nil if the credentials are
+// not from a file.
 func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, error)) (*Cluster, error) {
-	// The default of 5 requests a second is for controllers; a person waits here.
+	// The default of 5 requests a second is for controllers, but a person waits for this program.
 	config.QPS, config.Burst = 200, 400
 	if o.RequestTimeout == "" {
 		config.Timeout = requestTimeout
@@ -191,7 +191,7 @@ func newCluster(config *rest.Config, o Options, reload func() (*rest.Config, err
 	return c, nil
 }
 
-// scheme is shared by all clusters: there may be a thousand.
+// scheme is shared by all clusters, because there may be a thousand.
 var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 	s, err := wire.Scheme()
 	if err != nil {
@@ -204,24 +204,24 @@ var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 // program may open a browser or ask for a password.
 func (c *Cluster) LogsIn() bool { return c.transport.LogsIn() }
 
-// Reader reads any object, for callers that collect objects.
+// Reader returns a reader of any object, for callers that collect objects.
 func (c *Cluster) Reader() client.Reader { return c.client }
 
 // Close ends the watches.
 func (c *Cluster) Close() { c.cancel() }
 
-// Changed receives a value when an Observe can give new facts.
+// Changed returns a channel that receives a value when Observe can return new facts.
 func (c *Cluster) Changed() <-chan struct{} { return c.changed }
 
 func (c *Cluster) notify() {
 	select {
 	case c.changed <- struct{}{}:
-	default: // one value stands for any number of changes
+	default: // one value is enough for any number of changes
 	}
 }
 
-// mapper knows the resources of the kinds that we use. To ask the API server for them would cost
-// several requests before the first useful one.
+// mapper knows the resources of the kinds that we use, because discovery would cost several requests before
+// the first useful one.
 var mapper = sync.OnceValue(func() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	for _, k := range kinds.All() {

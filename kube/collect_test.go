@@ -24,8 +24,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// keeps is what the watches of a kind keep for facts of connections. The last one of pods is that of
-// API servers.
+// keeps returns the functions by which the watches of a kind keep facts of connections. The last one of pods
+// is for API servers.
 func keeps(kind string) (all []func(wire.Object) wire.Object) {
 	k, _ := kinds.Named(kind)
 	for _, w := range k.Watches {
@@ -203,7 +203,7 @@ func TestEveryDecidedRangeIsTaken(t *testing.T) {
 	}
 }
 
-// A node's heartbeat and a pod's resources wake nobody.
+// A node's heartbeat and a change of a pod's resources wake no observer.
 func TestChangesThatDoNotMatterWakeNobody(t *testing.T) {
 	woken := 0
 	s := newStore("Node", nil, func() { woken++ })
@@ -226,9 +226,9 @@ func TestChangesThatDoNotMatterWakeNobody(t *testing.T) {
 	}
 }
 
-// An object that waits for a finalizer is read after it was deleted. The watch may say
-// that it is gone before that answer is there: then nothing would take it out again,
-// and a run waits for ever for an object that does not exist.
+// An object that waits for a finalizer is read after its deletion. The watch may report its removal before
+// the answer to the read arrives. If the answer counted, the object would stay for ever, and a run would wait
+// for it.
 func TestAnAnswerThatTheWatchHasGonePastIsNoNews(t *testing.T) {
 	at := func(version string) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "1", ResourceVersion: version}}
@@ -344,7 +344,7 @@ func TestANodeWithoutAnAgentThatRunsIsNamed(t *testing.T) {
 	}
 }
 
-// Who looks for a node that lost its way is told of an address that has changed.
+// An admin who looks for an unreachable node sees that its address has changed.
 func TestANodeWhoseAddressHasChangedIsNamed(t *testing.T) {
 	node := func(name string, addresses ...string) client.Object {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}

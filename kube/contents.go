@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// inspectAtOnce is the largest number of requests at the same time: a cluster serves a
-	// hundred kinds and more.
+	// inspectAtOnce is the largest number of requests at the same time, because a cluster serves a hundred
+	// kinds and more.
 	inspectAtOnce = 32
 	inspectPage   = 500
 )
 
-// followers are kinds that Kubernetes makes for other objects, or that only describe others.
+// followers are kinds whose objects Kubernetes makes for other objects, or that only describe other objects.
 var followers = []string{"Event", "Endpoints", "EndpointSlice"}
 
-// Inspect lists the metadata of all objects in a namespace. A kind that can't be listed is unknown,
-// not an error.
+// Inspect lists the metadata of all objects in a namespace. If a kind can't be listed, the result is
+// Unknown, and there is no error.
 func (c *Cluster) Inspect(ctx context.Context, tenant render.Tenant) (flows.Contents, error) {
 	kinds, missing, err := c.namespacedKinds(ctx)
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// testOthersNamespaces installs into namespaces that are there already, and into
-// one that is not, and removes everything again.
+// testOthersNamespaces installs into existing namespaces and into a new one, and removes everything again.
 func testOthersNamespaces(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	in := func(namespace string) *Cluster {
 		c, err := ForConfig(env.Config, Options{Context: flows.ContextRef{Name: "test"}, Namespace: namespace})
@@ -44,7 +43,7 @@ func testOthersNamespaces(t *testing.T, env *envtest.Environment, admin *Cluster
 
 	infra := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "infra", Labels: map[string]string{"team": "infra"}}}
 	precious := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: "precious"}}
-	// One that has a name of ours, and is somebody else's.
+	// The object has a name of ours, and belongs to another program.
 	identity := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "infra", Name: wire.ClusterIDConfigMap}}
 	for _, o := range []client.Object{infra, precious, identity} {
 		if err := admin.client.Create(t.Context(), o); err != nil {
@@ -93,7 +92,7 @@ func testOthersNamespaces(t *testing.T, env *envtest.Environment, admin *Cluster
 		t.Errorf("with nothing else in it: kept %q", kept)
 	}
 
-	// Who may not see all that is in a namespace must not conclude that it is empty.
+	// A user who can't read all objects of a namespace must not conclude that it is empty.
 	user, err := env.AddUser(envtest.User{Name: "grace"}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -19,11 +19,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// definitionsAgain is how long an observation uses the definitions that it has read. They are not
-// watched: a watch would bring all definitions of the cluster, which are megabytes.
+// definitionsAgain is the time for which observations use the definitions that were read. They are not
+// watched, because a watch would bring all definitions of the cluster, which are megabytes.
 const definitionsAgain = 5 * time.Second
 
-// definitions has other programs' definitions, and the time at which they were read.
+// definitions holds the definitions of other programs, and the time at which they were read.
 type definitions struct {
 	mu   sync.Mutex
 	at   time.Time
@@ -47,7 +47,7 @@ func (c *Cluster) addDefinitions(ctx context.Context, f *flows.ClusterFacts) {
 			c.definitions.at = c.definitions.at.Add(askAgain - definitionsAgain)
 		}
 		if install.UnusableDefinition(flows.A, *f, found) != nil {
-			// The admin may repair the definition, and waits to see the effect.
+			// The admin may repair the definition, and wait for the effect.
 			time.AfterFunc(definitionsAgain, c.notify)
 		}
 	}
@@ -63,7 +63,7 @@ func (c *Cluster) othersDefinitions(ctx context.Context) ([]flows.DefinitionFact
 	return c.judgeDefinitions(ctx, wanted, install.OthersDefinition)
 }
 
-// unusableDefinitions returns those that our programs can't use, whoever made them.
+// unusableDefinitions returns the definitions that our programs can't use, no matter who has made them.
 func (c *Cluster) unusableDefinitions(ctx context.Context) ([]flows.DefinitionFacts, error) {
 	wanted, err := render.AllCRDs()
 	if err != nil {
@@ -72,10 +72,10 @@ func (c *Cluster) unusableDefinitions(ctx context.Context) ([]flows.DefinitionFa
 	return c.judgeDefinitions(ctx, wanted, install.UnfitDefinition)
 }
 
-// judge returns what is to be said about a live definition in place of the wanted one; nil for nothing.
+// judge returns the problem of a live definition that replaces the wanted one; nil if there is none.
 type judge func(live, wanted *apiextensionsv1.CustomResourceDefinition) *flows.DefinitionFacts
 
-// judgeDefinitions reads the definitions that exist, side by side.
+// judgeDefinitions reads the existing definitions, several at the same time.
 func (c *Cluster) judgeDefinitions(ctx context.Context, wanted []wire.Object, of judge) ([]flows.DefinitionFacts, error) {
 	found := make([]flows.DefinitionFacts, len(wanted))
 	g, ctx := errgroup.WithContext(ctx)

@@ -24,8 +24,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// TestInstallOnWhatLiqoLeftBehind has the definitions of Liqo's own chart, which
-// Helm does not remove with the rest.
+// TestInstallOnWhatLiqoLeftBehind begins with the definitions of Liqo's own chart, which Helm does not
+// remove.
 func TestInstallOnWhatLiqoLeftBehind(t *testing.T) {
 	env := startAPI(t)
 	c := open(t, env.Config)
@@ -102,8 +102,8 @@ func TestInstallOnWhatLiqoLeftBehind(t *testing.T) {
 	})
 }
 
-// definitionVersions say of each definition which one it is, how often it was
-// changed, and by whom. The API server itself writes of the status only.
+// definitionVersions returns, for each definition, its UID, the number of its changes, and their managers.
+// The API server itself writes only the status.
 func definitionVersions(t *testing.T, c *Cluster) map[string]string {
 	t.Helper()
 	var all apiextensionsv1.CustomResourceDefinitionList
@@ -124,7 +124,7 @@ func definitionVersions(t *testing.T, c *Cluster) map[string]string {
 	return versions
 }
 
-// liqoDefinitions are those of the chart of the release that we use, by name.
+// liqoDefinitions returns the definitions in the chart of the release that we use, by name.
 func liqoDefinitions(t *testing.T) map[string]*unstructured.Unstructured {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(liqoModule(t), "deployments/liqo/charts/liqo-crds/crds/*.yaml"))
@@ -146,7 +146,7 @@ func liqoDefinitions(t *testing.T) map[string]*unstructured.Unstructured {
 	return all
 }
 
-// liqoModule is where the release of Liqo is that we use.
+// liqoModule returns the folder of the release of Liqo that we use.
 func liqoModule(t *testing.T) string {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/liqotech/liqo").Output()

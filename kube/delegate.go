@@ -19,8 +19,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// connectionNamespace is the given tenant namespace, otherwise the gateways' namespace, if all are
-// in one.
+// connectionNamespace returns the given tenant namespace. If none is given, it returns the only namespace
+// with gateways.
 func (c *Cluster) connectionNamespace() (client.ListOption, bool) {
 	if named, ok := c.tenantNamespace(); ok {
 		return named, true
@@ -46,8 +46,8 @@ func (c *Cluster) connectionNamespace() (client.ListOption, bool) {
 	return client.InNamespace(found[0]), true
 }
 
-// Token requests a token of a ServiceAccount, and returns it with its end: an API server may give
-// a token for a shorter time than requested.
+// Token requests a token of a ServiceAccount, and returns it with its time of expiry, which may be earlier
+// than requested.
 func (c *Cluster) Token(ctx context.Context, namespace, account string, valid time.Duration) (token string, expires time.Time, err error) {
 	of := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(valid / time.Second))}}
@@ -72,8 +72,8 @@ func collectDelegation(f *flows.DelegationFacts, o client.Object) {
 	}
 }
 
-// certificateAuthority returns the certificates that the kubeconfig trusts; nil if it uses the
-// machine's.
+// certificateAuthority returns the certificates that the kubeconfig trusts; nil if it uses those of the
+// machine.
 func certificateAuthority(config *rest.Config) ([]byte, error) {
 	if len(config.CAData) > 0 || config.CAFile == "" {
 		return config.CAData, nil

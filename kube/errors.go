@@ -20,7 +20,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// conflict turns the API server's answer into an error that names the conflicting managers.
+// conflict makes an error with the names of the conflicting managers from the API server's answer; nil if the
+// answer is no conflict.
 func conflict(object string, err error) error {
 	if own, ok := errors.AsType[*flows.ConflictError](err); ok {
 		return own
@@ -116,8 +117,8 @@ func (c *Cluster) problem(operation string, err error) *flows.Problem {
 	return p
 }
 
-// slow is the problem of an API server that answers, but has not sent all objects of a kind yet.
-// They are read on in the background.
+// slow returns the problem of an API server that answers, but has not sent all objects of a kind yet. The
+// objects are read further in the background.
 func (c *Cluster) slow(kind string) *flows.Problem {
 	return &flows.Problem{
 		Kind: flows.Unreachable, Word: "slow",

@@ -21,8 +21,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// What an API server that answered before does to a change, and what becomes of
-// it: package flows tells by the error's type whether to go on.
+// An API server that answered before fails a change. Package flows decides by the type of the error whether
+// to go on.
 func TestChangesThatFailSayWhy(t *testing.T) {
 	status := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -80,8 +80,8 @@ func TestChangesThatFailSayWhy(t *testing.T) {
 	}
 }
 
-// A kubeconfig of the cluster's former self, or of a proxy before it, has another authority: neither
-// the network nor the API server is to blame.
+// The kubeconfig of an earlier cluster at the same address, or of a proxy, has another authority. Neither the
+// network nor the API server is the cause.
 func TestAnotherCertificateAuthorityIsNamed(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
@@ -104,7 +104,7 @@ func TestAnotherCertificateAuthorityIsNamed(t *testing.T) {
 	}
 }
 
-// authority is a certificate authority that has signed nothing.
+// authority returns a certificate authority that has signed nothing.
 func authority(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -20,10 +20,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/waiting"
 )
 
-// warnings are the warning events in namespaces that have a problem. They are read when there is a
-// problem, and not watched: a large cluster has thousands of other events.
+// warnings are the warning Events in namespaces that have a problem. They are only read then, and not
+// watched, because a large cluster has thousands of other Events.
 type warnings struct {
-	ctx    context.Context // ends the reading
+	ctx    context.Context // its end stops the reading
 	client client.Client
 	notify func()
 	clock  *clock.Clock
@@ -33,17 +33,17 @@ type warnings struct {
 	reading bool
 }
 
-// warned has the warnings of one namespace.
+// warned holds the warnings of one namespace.
 type warned struct {
 	at      time.Time // of the last reading
 	events  []flows.EventFacts
-	problem string // why they could not be read
+	problem string // the reason that they could not be read
 }
 
 const (
 	readEventsEvery = 2 * time.Second
 	recentEvents    = 10 * time.Minute
-	// maxTroubled is the largest number of namespaces that one look reads.
+	// maxTroubled is the largest number of namespaces that are read at a time.
 	maxTroubled = 20
 )
 
@@ -109,7 +109,7 @@ func (w *warnings) list(ctx context.Context, namespace string) ([]flows.EventFac
 	var found []flows.EventFacts
 	for i := range list.Items {
 		if wire.IsOwnEvent(&list.Items[i]) {
-			continue // the object's own status has the reason
+			continue // the object's own status contains the reason
 		}
 		if f := eventFacts(&list.Items[i]); time.Since(f.At)+w.clock.Difference() < recentEvents {
 			found = append(found, f)
@@ -144,8 +144,8 @@ func eventFacts(e *corev1.Event) flows.EventFacts {
 	return f
 }
 
-// troubled returns the namespaces that have a problem: those of connections that don't work, and
-// the operator's if it does not run.
+// troubled returns the namespaces that have a problem: the namespaces of connections that don't work, and the
+// operator's namespace if the operator does not run.
 func troubled(f *flows.ClusterFacts) []string {
 	set := map[string]bool{}
 	if f.Operator.Problem != "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// RootCA returns the certificates by which pods of a namespace verify the API server; nil if there
-// are none. The kubeconfig's certificates may be those of a proxy.
+// RootCA returns the certificates by which pods of a namespace verify the API server; nil if there are none.
+// The certificates in the kubeconfig may be those of a proxy instead.
 func (c *Cluster) RootCA(ctx context.Context, namespace string) ([]byte, error) {
 	var m corev1.ConfigMap
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "kube-root-ca.crt"}, &m)
@@ -28,8 +28,8 @@ func (c *Cluster) RootCA(ctx context.Context, namespace string) ([]byte, error) 
 	return []byte(m.Data["ca.crt"]), nil
 }
 
-// TryToken asks the API server at a URL whether it accepts a token that somebody else will use there.
-// The error is a [flows.Problem]; it is [flows.Unreachable] if the URL does not answer here.
+// TryToken tests whether the API server at a URL accepts a token that another person will use there. The
+// error is a [flows.Problem]. Its kind is [flows.Unreachable] if the URL does not answer here.
 func TryToken(ctx context.Context, server string, ca []byte, token string) error {
 	c, err := ForConfig(&rest.Config{Host: server, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, Options{})
 	if err != nil {
@@ -46,7 +46,7 @@ func TryToken(ctx context.Context, server string, ca []byte, token string) error
 	case errors.As(err, &certificate):
 		return &flows.Problem{Kind: flows.Unauthorized, Message: fmt.Sprintf("%s has a certificate that is not trusted: %v", server, certificate.Err), Fix: proxy}
 	case err == nil, errors.As(err, &answer):
-		return nil // what the account may do is another question
+		return nil // the rights of the account are another question
 	}
 	if network, ok := errors.AsType[*url.Error](err); ok {
 		err = network.Err

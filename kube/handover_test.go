@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
-// A file with a wrong certificate or a proxy's URL looks right, and is of no use to whoever gets it.
+// A file with a wrong certificate or a proxy's URL looks right, and does not work for its receiver.
 func TestATokenIsTriedWhereItWillBeUsed(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

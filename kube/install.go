@@ -31,9 +31,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Installation reads the objects of our installation, or the objects in its place. They are not
-// watched, except those that every observation reads: few plans need them. An object that may not
-// be read is left out, and the answer says that it is unknown.
+// Installation reads the objects of our installation, or other objects with their names. They are not
+// watched, because few plans need them. The result marks objects that this user may not read as unknown.
 func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, error) {
 	wanted, err := render.Install(render.InstallParams{Namespace: c.namespace, ClusterID: "any", Image: "any", Peering: render.PeeringBoth})
 	if err != nil {
@@ -50,7 +49,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 	g.SetLimit(inspectAtOnce)
 	for _, o := range wanted {
 		if _, network := o.(*ipamv1alpha1.Network); network {
-			continue // there may be further Networks: they are listed
+			continue // Networks are listed below, because there may be further ones
 		}
 		g.Go(func() error {
 			live := &unstructured.Unstructured{}
@@ -91,7 +90,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 		}
 	}, client.MatchingLabels{wire.LabelComponent: "gateway"})
 	list(&ipamv1alpha1.IPList{}, func(o client.Object) {
-		// The operator's own IP is left out: it changes with the range.
+		// The operator's own IP is left out, because it changes with the range.
 		if ip, ok := o.(*ipamv1alpha1.IP); ok && ip.Status.IP != "" && !peering.IsProxy(ip) {
 			f.Hosts++
 		}
@@ -109,7 +108,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 	if problem, ok := errors.AsType[*flows.Problem](err); ok && problem.Kind == flows.Forbidden {
 		f.Unknown, err = problem.Message, nil
 	}
-	apply.Sort(f.Objects) // they came in any order
+	apply.Sort(f.Objects) // they were read in any order
 	for i, program := range programs {
 		f.Waiting[program] = waits[i]
 	}
@@ -130,7 +129,7 @@ func (c *Cluster) countAccess(ctx context.Context, f *flows.InstallationFacts) e
 			return c.unlessMissing("list who has access", err)
 		}
 	}
-	providers := map[string]bool{} // each has given one to the cluster, and one for each slice
+	providers := map[string]bool{} // each has given one Identity to the cluster, and one more for each slice
 	for i := range identities.Items {
 		providers[string(identities.Items[i].Spec.ClusterID)] = true
 	}
@@ -138,8 +137,8 @@ func (c *Cluster) countAccess(ctx context.Context, f *flows.InstallationFacts) e
 	return nil
 }
 
-// unlessMissing returns the error of reading something; nil if it does not exist, since that is an
-// answer, too.
+// unlessMissing returns the error of a read; nil if the object does not exist, because this is an answer,
+// too.
 func (c *Cluster) unlessMissing(what string, err error) error {
 	if err == nil || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil
@@ -147,9 +146,9 @@ func (c *Cluster) unlessMissing(what string, err error) error {
 	return c.problem(what, err)
 }
 
-// unserved reports whether the API server does not know the requested kind. It then answers with
-// the page of a path that does not exist. If it knows other kinds of the same group and version,
-// it answers that there is no such resource, and names no object.
+// unserved reports whether the API server does not know the requested kind. Then the answer is the page for a
+// path that does not exist. If it knows other kinds of the same group and version, it answers that there is
+// no such resource, and names no object.
 func unserved(err error) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok || !apierrors.IsNotFound(err) {
@@ -160,8 +159,8 @@ func unserved(err error) bool {
 		slices.ContainsFunc(d.Causes, func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse })
 }
 
-// podsWait returns the reason that the pods of a program don't run, or are not made; "" if there is
-// none: Kubernetes has not made or not counted the pods yet.
+// podsWait returns the reason that the pods of a program don't run, or are not created; "" if there is none
+// yet.
 func (c *Cluster) podsWait(ctx context.Context, program string) string {
 	var unready *corev1.Pod
 	err := eachPage(ctx, c.client, &corev1.PodList{}, func(list *corev1.PodList) {
@@ -178,7 +177,7 @@ func (c *Cluster) podsWait(ctx context.Context, program string) string {
 			return "pod " + f.Name + " is " + strings.ToLower(string(unready.Status.Phase))
 		}
 		pulling := ""
-		if f.Waiting == "ContainerCreating" { // a kubelet also reports this about a pull that never ends
+		if f.Waiting == "ContainerCreating" { // a kubelet also reports this during a pull that never ends
 			pulling = waiting.ToBePulled(ctx, c.client, []*corev1.Pod{unready}, time.Now().Add(c.clock.Difference()))
 		}
 		return "pod " + f.Name + ": " + cmp.Or(pulling, f.Waiting)

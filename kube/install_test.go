@@ -36,7 +36,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// nodeless is a cluster where no pod runs: to wait for one would take a minute.
+// nodeless is a cluster in which no pod runs, because a wait for pods would take a minute.
 type nodeless struct{ *Cluster }
 
 func (n nodeless) Ask(ctx context.Context, q flows.Question) (flows.Reply, error) {
@@ -46,8 +46,8 @@ func (n nodeless) Ask(ctx context.Context, q flows.Question) (flows.Reply, error
 	return n.Cluster.Ask(ctx, q)
 }
 
-// installed has what install does on a cluster where nothing runs: all is applied,
-// and the operator waited for in vain.
+// installed runs install on a cluster in which nothing runs. All objects are applied, and the wait for the
+// operator fails.
 func installed(t *testing.T, c *Cluster, p render.InstallParams, force bool) (flows.Plan, error) {
 	t.Helper()
 	if p.ClusterID == "" {
@@ -57,8 +57,8 @@ func installed(t *testing.T, c *Cluster, p render.InstallParams, force bool) (fl
 	return planned(t, c, plan, engine.Options{Timeout: 15 * time.Second, Force: force})
 }
 
-// applied is [installed] where nothing is in the way. A busy machine may need more than one
-// turn to come as far as the operator.
+// applied is [installed] on a cluster without conflicts. A busy machine may need several tries to come to the
+// operator.
 func applied(t *testing.T, c *Cluster) flows.Plan {
 	t.Helper()
 	for turn := 0; ; turn++ {
@@ -95,8 +95,7 @@ func TestInstallAndUninstall(t *testing.T) {
 	t.Run("what was there before is neither changed nor deleted", func(t *testing.T) { testOthersNamespaces(t, env, c) })
 }
 
-// testInstallAgain compares what the API server makes of the objects with what was
-// wanted.
+// testInstallAgain compares the objects of the API server with the wanted objects.
 func testInstallAgain(t *testing.T, c *Cluster) {
 	dryRun := func(p render.InstallParams) engine.Event {
 		t.Helper()
@@ -128,7 +127,7 @@ func testInstallAgain(t *testing.T, c *Cluster) {
 	}
 }
 
-// TestAConflictOfAnInstallationSaysWhatToDo has another program's cluster ID.
+// In TestAConflictOfAnInstallationSaysWhatToDo, another program has written the cluster ID.
 func TestAConflictOfAnInstallationSaysWhatToDo(t *testing.T) {
 	env := startAPI(t)
 	c := open(t, env.Config)
@@ -160,8 +159,7 @@ func TestAConflictOfAnInstallationSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// testUninstall has Networks that the operator made, and what the fabric said of
-// nodes.
+// testUninstall starts with Networks of the operator, and with the fabric's reports about nodes.
 func testUninstall(t *testing.T, c *Cluster) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a"}}
 	ours := wire.InternalNode(node, wire.NodeReport{IP: netip.MustParseAddr("192.0.2.1")})
@@ -196,9 +194,8 @@ func testUninstall(t *testing.T, c *Cluster) {
 	}
 }
 
-// testBlindUninstall has a user for whom there seems to be nothing.
-// testOlderDefinition has an admin who applies an older definition over that of the installation. The
-// API server drops the field from then on, without an error.
+// In testOlderDefinition, an admin applies an older definition over that of the installation. Then the API
+// server drops the field without an error.
 func testOlderDefinition(t *testing.T, c *Cluster) {
 	ask := func() []flows.DefinitionFacts {
 		t.Helper()
@@ -233,7 +230,7 @@ func testOlderDefinition(t *testing.T, c *Cluster) {
 	}
 }
 
-// testRewrittenImages has a webhook that puts the images of a mirror into Deployments and DaemonSets.
+// testRewrittenImages uses a webhook that writes the images of a mirror into Deployments and DaemonSets.
 func testRewrittenImages(t *testing.T, api *rest.Config, c *Cluster) {
 	const asked, mirror = "example.org/gateway:v2", "mirror.local/gateway:v2"
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -300,6 +297,7 @@ func testRewrittenImages(t *testing.T, api *rest.Config, c *Cluster) {
 	}
 }
 
+// testBlindUninstall uses a user who sees no objects.
 func testBlindUninstall(t *testing.T, env *envtest.Environment) {
 	_, err := planned(t, restricted(t, env, "blind", "list", "watch"), install.PlanRemoval, engine.Options{})
 	failed, ok := errors.AsType[*flows.StepError](err)
@@ -308,8 +306,7 @@ func testBlindUninstall(t *testing.T, env *envtest.Environment) {
 	}
 }
 
-// Kubernetes before 1.30 has no admission policies, and says of them what it says
-// of any path that does not exist.
+// Kubernetes before 1.30 has no admission policies. Its answer is the same as for any unknown path.
 func TestAnOlderKubernetesIsInstalledWithoutPolicies(t *testing.T) {
 	scheme, err := wire.Scheme()
 	if err != nil {

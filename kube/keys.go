@@ -17,8 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// addKeys finds the gateways' own public keys. Our operator writes them into an annotation of the
-// gateway. For Liqo's gateways, the Secret is read, and only the public key is kept.
+// addKeys finds the gateways' own public keys. Our operator writes them into an annotation of the gateway.
+// For Liqo's gateways, this program reads the Secret, and keeps only the public key.
 func (c *Cluster) addKeys(ctx context.Context, f *flows.ClusterFacts) error {
 	f.Keys = map[string]wgtypes.Key{}
 	if f.Problem != nil {
@@ -36,7 +36,7 @@ func (c *Cluster) addKeys(ctx context.Context, f *flows.ClusterFacts) error {
 func (c *Cluster) addKey(ctx context.Context, f *flows.ClusterFacts, gateway client.Object, ref *corev1.ObjectReference) {
 	var raw []byte
 	if text, ok := gateway.GetAnnotations()[wire.AnnotationPublicKey]; ok {
-		raw, _ = base64.StdEncoding.DecodeString(text) // a bad text gives no key of the right length
+		raw, _ = base64.StdEncoding.DecodeString(text) // a wrong text gives no key of the right length
 	} else if ref != nil && !f.Can().PublishKey {
 		raw = c.secretKeys.of(ctx, c.client, gateway, ref.Name, tunnelWorks(f, gateway))
 	}
@@ -45,7 +45,7 @@ func (c *Cluster) addKey(ctx context.Context, f *flows.ClusterFacts, gateway cli
 	}
 }
 
-// tunnelWorks reports whether a gateway's tunnel works. Then its key is the one that was read.
+// tunnelWorks reports whether a gateway's tunnel works. This proves that the known key is right.
 func tunnelWorks(f *flows.ClusterFacts, gateway client.Object) bool {
 	return slices.ContainsFunc(f.Connections, func(c networkingv1beta1.Connection) bool {
 		return c.Status.Value == networkingv1beta1.Connected && c.Namespace == gateway.GetNamespace() &&
@@ -53,9 +53,9 @@ func tunnelWorks(f *flows.ClusterFacts, gateway client.Object) bool {
 	})
 }
 
-// secretKeys are the public keys that were read from Secrets. A Secret is read again when its
-// gateway has changed, or after a while: a key can be replaced without a change of the gateway.
-// While the tunnel works, the key is right, and the while is longer: hubs have hundreds of gateways.
+// secretKeys are the public keys that were read from Secrets. A Secret is read again when its gateway has
+// changed, or after a while, because a key can be replaced without a change of the gateway. This time is
+// longer while the tunnel works, because the key is right then, and hubs have hundreds of gateways.
 type secretKeys struct {
 	mu   sync.Mutex
 	read map[types.NamespacedName]secretKey
@@ -89,7 +89,7 @@ func (k *secretKeys) of(ctx context.Context, c client.Client, gateway client.Obj
 	var s corev1.Secret
 	if err := c.Get(ctx, name, &s); err == nil {
 		next.key = s.Data[wire.SecretPublicKey]
-	} // counts as if it did not exist yet: the step that needs it reports that
+	} // an error counts as a missing key, which the step that needs the key reports
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.read == nil {

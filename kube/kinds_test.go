@@ -25,7 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// watching is a cluster with a store for each watch of the table. None of them runs.
+// watching returns a cluster with a store for each watch of the table. No watch runs.
 func watching(t *testing.T) *Cluster {
 	t.Helper()
 	c, err := ForConfig(&rest.Config{Host: "https://127.0.0.1:1"}, Options{Lending: LendingPlanned, Delegation: true})
@@ -47,8 +47,8 @@ func (c *Cluster) allStores() []*store {
 	return append(slices.Clone(c.mirrored), c.secrets.of[tenant.Namespace]...)
 }
 
-// A kind that is watched, but that no facts are made from, was forgotten in flows/collect, in
-// flows/lending, or by its Keep.
+// A watched kind from which no facts are made was forgotten in flows/collect, in flows/lending, or by its
+// Keep.
 func TestFactsAreMadeFromEveryWatch(t *testing.T) {
 	c := watching(t)
 	ns := render.TenantNamespace(tenant)
@@ -75,7 +75,7 @@ func TestFactsAreMadeFromEveryWatch(t *testing.T) {
 	}
 }
 
-// example is an object that the watch of a store selects.
+// example returns an object that the watch of a store selects.
 func example(t *testing.T, c *Cluster, s *store) client.Object {
 	t.Helper()
 	k, _ := kinds.Named(s.kind)
@@ -148,7 +148,7 @@ func example(t *testing.T, c *Cluster, s *store) client.Object {
 	return o
 }
 
-// rbac grants what is read, but for what a user without the right can do without.
+// The rights of rbac cover all reads, except those that are optional.
 func TestRightsToObserveCoverWhatIsRead(t *testing.T) {
 	c := watching(t)
 	network := rights.ToObserve(c.namespace)
@@ -159,7 +159,7 @@ func TestRightsToObserveCoverWhatIsRead(t *testing.T) {
 	}
 }
 
-// Whatever is read for a peering, rbac grants.
+// The rights of rbac cover all reads for a peering.
 func TestRightsToPeerCoverWhatIsRead(t *testing.T) {
 	c := watching(t)
 	all := rights.ToPeer(c.namespace, tenant.Namespace)
@@ -173,8 +173,8 @@ func TestRightsToPeerCoverWhatIsRead(t *testing.T) {
 	}
 }
 
-// granted fails if the permissions are not for the objects that the store lists, or that it lists if
-// not all may be listed.
+// granted fails if the permissions do not cover the objects that the store lists, or the objects that it
+// lists if it may not list all.
 func granted(t *testing.T, all []rights.Permission, c *Cluster, s *store) {
 	t.Helper()
 	var o client.ListOptions

@@ -57,8 +57,7 @@ func (c *Cluster) collectLending(f *flows.ClusterFacts, s *store) {
 	}
 }
 
-// request makes the part of the cluster's key that other clusters may see. The key itself is not
-// kept.
+// request makes the part of the cluster's key that other clusters may see, and drops the key itself.
 func (c *Cluster) request(l *lending.Facts, s *corev1.Secret, id wire.ClusterID) {
 	r, err := peering.NewRequest(s.Data[wire.SecretPrivateKey], id, rand.Reader)
 	if err != nil {
@@ -98,7 +97,6 @@ func (c *Cluster) secretsIn(all []corev1.Namespace) (stores []*store) {
 	return stores
 }
 
-// mirrors returns all stores of a kind.
 func (c *Cluster) mirrors(kind string) []*store {
 	all := slices.Clone(c.mirrored)
 	c.secrets.mu.Lock()
@@ -117,9 +115,8 @@ func (c *Cluster) startLending() {
 	})
 }
 
-// observeLending adds the objects of lending, if the options ask for them. If they are only to be shown, it
-// skips clusters that can't have any: there are such objects only with Liqo, or if our operator has a role in
-// lending.
+// observeLending adds the objects of lending, if the options request them. Unless a plan needs the objects,
+// it skips clusters without Liqo and without a role of our operator in lending, because they have none.
 func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) error {
 	if c.options.Lending == LendingIgnored || c.options.Lending != LendingPlanned && !f.Can().Consume && !f.Can().Provide {
 		return nil
@@ -136,7 +133,7 @@ func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) err
 		return ctx.Err()
 	}
 	f.Lending = &lending.Facts{Waiting: map[string]string{}}
-	if c.tenant() != "" { // a user who sees one tenant namespace does not know the others
+	if c.tenant() != "" { // a user who can list only one tenant namespace does not know the others
 		f.Lending.Hidden = map[string]bool{"Namespace": true}
 	}
 	for _, s := range all {
@@ -153,7 +150,7 @@ func (c *Cluster) observeLending(ctx context.Context, f *flows.ClusterFacts) err
 	return nil
 }
 
-// evict asks Kubernetes to end a pod, as its PodDisruptionBudgets allow.
+// evict requests the eviction of a pod, which Kubernetes does if PodDisruptionBudgets allow it.
 func (c *Cluster) evict(ctx context.Context, o client.Object, seen client.Preconditions) error {
 	return c.client.SubResource("eviction").Create(ctx, o, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()},

@@ -17,7 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// A kubeconfig holds a key: that it exists is all that facts say of it.
+// A kubeconfig contains a key, so facts contain only that a kubeconfig exists.
 func TestFactsHoldNoKubeconfigs(t *testing.T) {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "s", OwnerReferences: []metav1.OwnerReference{{Name: "controlplane-milan"}}}, Data: map[string][]byte{
 		peering.KeyKubeconfig: []byte("secret"), "awsSecretAccessKey": []byte("secret"), peering.KeyNonce: []byte("text"),
@@ -38,8 +38,7 @@ func TestFactsHoldNoKubeconfigs(t *testing.T) {
 	}
 }
 
-// Pods are evicted, never deleted, and one that a budget holds does not hold the
-// others.
+// Pods are evicted, never deleted. A pod that a budget protects does not delay the others.
 func TestPodsAreEvicted(t *testing.T) {
 	scheme, err := wire.Scheme()
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// A role is there before the binding to it, however long each request takes.
+// A role is created before its binding, however long each request takes.
 func TestObjectsOfOneKindAreWrittenSideBySide(t *testing.T) {
 	scheme, err := wire.Scheme()
 	if err != nil {
@@ -75,8 +75,7 @@ func TestObjectsOfOneKindAreWrittenSideBySide(t *testing.T) {
 
 var errFull = errors.New("etcd is full")
 
-// TestLongListsComeInPages has an API server that gives two nodes at a time, however
-// many it is asked for.
+// In TestLongListsComeInPages, an API server returns two nodes at a time, whatever the requested number is.
 func TestLongListsComeInPages(t *testing.T) {
 	asked := 0
 	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
@@ -137,7 +136,7 @@ func TestAListOfManyPagesTakesItsTime(t *testing.T) {
 	})
 }
 
-// An API server in trouble is asked seldom, and one that ends each watch at once as well.
+// Requests to a failing API server are rare, and also to a server that ends each watch at once.
 func TestListsAreRepeatedWithAPause(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuses error
@@ -178,8 +177,7 @@ func TestListsAreRepeatedWithAPause(t *testing.T) {
 	}
 }
 
-// TestKeysOfConnectedGatewaysAreLeftAlone looks at a hub of Liqo's twice, 10 s later
-// the second time.
+// TestKeysOfConnectedGatewaysAreLeftAlone observes a hub of Liqo twice, with 10 s in between.
 func TestKeysOfConnectedGatewaysAreLeftAlone(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -236,8 +234,7 @@ func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.next.RoundTrip(r)
 }
 
-// testMinorKinds has the lists of some kinds fail all the time, which are of use
-// where they can be had, and then one that everything is made of.
+// In testMinorKinds, the lists of some optional kinds always fail. Then the list of a necessary kind fails.
 func testMinorKinds(t *testing.T, env *envtest.Environment) {
 	without := func(path string) flows.ClusterFacts {
 		config := rest.CopyConfig(env.Config)

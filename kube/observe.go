@@ -85,7 +85,6 @@ func (c *Cluster) storeOf(k kinds.Kind, w kinds.Watch, tenant string) *store {
 	return s
 }
 
-// newList returns an empty list of a kind.
 func (c *Cluster) newList(k kinds.Kind) client.ObjectList {
 	of := k.GroupVersion().WithKind(k.Kind + "List")
 	if k.Untyped {
@@ -136,8 +135,8 @@ func (c *Cluster) facts() flows.ClusterFacts {
 	return flows.ClusterFacts{Context: c.options.Context, Instead: c.options.Instead, ContextNamespace: c.standard, Server: c.server, Namespace: c.namespace}
 }
 
-// Observe waits for the first answer of every watch, and returns the cluster's facts. If the cluster can't
-// be used, the Problem of the facts says why. Observe returns an error only if ctx has ended.
+// Observe waits for the first answer of every watch, and returns the cluster's facts. If the cluster can't be
+// used, the Problem of the facts is the reason. Observe returns an error only if ctx has ended.
 func (c *Cluster) Observe(ctx context.Context) (flows.ClusterFacts, error) {
 	facts := c.facts()
 	if c.options.Delegation {
@@ -259,14 +258,14 @@ func resourceOf(kind string) string {
 	return fmt.Sprintf("%s.%s/%s", k.Resource(), k.Group, k.Version)
 }
 
-// identify adds the cluster's UID, its version and AsPeer to the facts. It asks the API server at each
-// call until one succeeds, and then reuses the answer.
+// identify adds the cluster's UID, its version and AsPeer to the facts. It sends requests at each call until
+// one succeeds, and then reuses the answers.
 func (c *Cluster) identify(ctx context.Context, facts *flows.ClusterFacts) *flows.Problem {
 	c.identityOnce.Lock()
 	defer c.identityOnce.Unlock()
 	if c.version == "" {
 		version, err := c.discovery.ServerVersionWithContext(ctx)
-		if apierrors.IsForbidden(err) { // the discovery client loses the API server's message; this request is refused with it
+		if apierrors.IsForbidden(err) { // the discovery client loses the API server's message, but the API server also refuses this request, with the message
 			err = cmp.Or(c.client.Create(ctx, &authenticationv1.SelfSubjectReview{}), err)
 		}
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// What may not be listed is noted, and what may be is not.
+// Kinds that the user may not list are noted. Other kinds are not.
 func TestWhatIsHiddenIsNoted(t *testing.T) {
 	const tenant = "liqo-tenant-milan"
 	type noted struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
-// The dashboard opens all contexts, and fleets have many: their kubeconfig has several MB.
+// The dashboard opens all contexts. Fleets have many contexts, and kubeconfigs of several MB.
 func TestAThousandContextsAreOpened(t *testing.T) {
 	const contexts, mostMB = 1000, 300
 	padding := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 3000)))
@@ -54,7 +54,7 @@ func TestAThousandContextsAreOpened(t *testing.T) {
 		defer all[i].Close()
 	}
 	runtime.ReadMemStats(&after)
-	// Also what is thrown away at once counts: contexts are opened side by side.
+	// Garbage also counts, because contexts are opened at the same time.
 	if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > mostMB {
 		t.Errorf("they took %d MB, want %d at most", used, mostMB)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// A file that is gone or changed since does not disturb what was opened.
+// A file that is deleted or changed later does not disturb an opened cluster.
 func TestAFileThatDisappearsLeavesOpenClustersAlone(t *testing.T) {
 	rome := filepath.Join(t.TempDir(), "rome")
 	text := "{clusters: [{name: k8s, cluster: {server: 'https://rome:6443'}}], users: [{name: root}], contexts: [{name: admin, context: {cluster: k8s, user: root}}], current-context: admin}"

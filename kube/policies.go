@@ -22,8 +22,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 )
 
-// policyMakers have policies of their own besides Kubernetes', by the API group that
-// shows that they are there. Those of Cilium are read.
+// policyMakers are programs with their own policies, by an API group that they install. The policies of
+// Cilium are read, see readCilium.
 var policyMakers = map[string]string{
 	"crd.projectcalico.org": "Calico", "projectcalico.org": "Calico", "crd.antrea.io": "Antrea",
 	"policy.networking.k8s.io": "Kubernetes' admin network policies", "k8s.ovn.org": "OVN-Kubernetes",
@@ -31,8 +31,8 @@ var policyMakers = map[string]string{
 
 const cilium = "cilium.io"
 
-// Policies reads which pods may not get or send all packets, by which policies, and which
-// of these policies name addresses. Only few commands need it, so nothing is watched.
+// Policies reads which pods can't receive or send all packets, by which policies, and which of these policies
+// name addresses. Nothing is watched, because few commands need this.
 func (c *Cluster) Policies(ctx context.Context) (policy.Facts, error) {
 	var f policy.Facts
 	err := c.readPolicies(ctx, &f)
@@ -80,7 +80,7 @@ func (c *Cluster) readPolicies(ctx context.Context, f *policy.Facts) error {
 			return err
 		}
 	}
-	if len(f.Cilium) > 0 { // selectors may be about labels of namespaces
+	if len(f.Cilium) > 0 { // selectors may select by labels of namespaces
 		err = eachPage(ctx, c.client, &corev1.NamespaceList{}, func(list *corev1.NamespaceList) {
 			for i := range list.Items {
 				labels[list.Items[i].Name] = list.Items[i].Labels
@@ -101,7 +101,7 @@ func (c *Cluster) readPolicies(ctx context.Context, f *policy.Facts) error {
 	for _, namespace := range slices.Compact(namespaces) {
 		err := eachPage(ctx, c.client, &corev1.PodList{}, func(list *corev1.PodList) {
 			for i := range list.Items {
-				// Pods in their node's network are not subject to policies.
+				// Policies have no effect on pods in their node's network.
 				if p := &list.Items[i]; !p.Spec.HostNetwork && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
 					f.Count(policy.Pod{Namespace: p.Namespace, ServiceAccount: p.Spec.ServiceAccountName, Labels: p.Labels, NamespaceLabels: labels[p.Namespace]})
 				}
@@ -114,9 +114,8 @@ func (c *Cluster) readPolicies(ctx context.Context, f *policy.Facts) error {
 	return nil
 }
 
-// readCilium reads Cilium's policies, the groups of ranges that they name, and how Cilium
-// enforces policies. The latter two may be hidden: then policies that need a group are not
-// judged, and the mode is unknown.
+// readCilium reads Cilium's policies, the groups of ranges that they name, and Cilium's mode. If this user
+// may not read the groups or the mode, policies with a group are not judged, or the mode is unknown.
 func (c *Cluster) readCilium(ctx context.Context, f *policy.Facts) error {
 	for _, kind := range []string{"CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy"} {
 		var broken error
@@ -151,8 +150,7 @@ func (c *Cluster) readCilium(ctx context.Context, f *policy.Facts) error {
 	return client.IgnoreNotFound(err)
 }
 
-// eachOfCilium lists objects of a kind of Cilium's. A cluster whose Cilium does not have the
-// kind has no object of it.
+// eachOfCilium calls do for all objects of one of Cilium's kinds; none if Cilium does not have the kind.
 func (c *Cluster) eachOfCilium(ctx context.Context, kind string, do func(*unstructured.Unstructured)) error {
 	var list unstructured.UnstructuredList
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: cilium, Version: "v2", Kind: kind + "List"})
@@ -186,11 +184,11 @@ func (c *Cluster) hasPolicies(ctx context.Context, version string) bool {
 	return false
 }
 
-// eachPage lists in pages, so that each request costs the API server of a large cluster little.
+// eachPage lists in pages, so that each request costs little on the API server of a large cluster.
 func eachPage[L client.ObjectList](ctx context.Context, c client.Reader, list L, do func(L), options ...client.ListOption) error {
 	next, empty := "", list
 	for {
-		list := empty.DeepCopyObject().(L) // a list that has objects would be merged with the next ones
+		list := empty.DeepCopyObject().(L) // a list that already has objects would be merged with the next page
 		if err := c.List(ctx, list, append(slices.Clone(options), client.Limit(inspectPage), client.Continue(next))...); err != nil {
 			return err
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 )
 
-// testPolicies reads policies of an API server: of pods that a policy can concern, and
-// for who may read them.
+// testPolicies reads policies from an API server: the policies that can concern a pod, with the rights of
+// several users.
 func testPolicies(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	pod := func(name, app string, hostNetwork bool) *corev1.Pod {
 		return &corev1.Pod{

@@ -29,7 +29,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// WaitError is the end of a wait before the awaited state was reached.
+// WaitError means that a wait has ended before the awaited state was reached.
 type WaitError struct {
 	What, Last string
 	Cause      error
@@ -41,14 +41,14 @@ func (e *WaitError) Error() string {
 
 func (e *WaitError) Unwrap() error { return e.Cause }
 
-// Hint is the advice.
+// Hint returns the advice to the admin.
 func (e *WaitError) Hint() command.Hint {
 	return command.Text("what was applied stays; run the same command again to go on")
 }
 
 var _ engine.Prober = (*Cluster)(nil)
 
-// probe is a pod that measures, run by a Job.
+// probe is a pod that measures. A Job runs it.
 type probe struct {
 	cluster *Cluster
 	job     *batchv1.Job
@@ -57,7 +57,7 @@ type probe struct {
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
 	pod     engine.ProbePod
-	began   time.Time // when the Job was made, by this machine's clock
+	began   time.Time // the creation time of the Job, by this machine's clock
 }
 
 // StartProbe runs a probe's pod from our gateways' image.
@@ -66,8 +66,8 @@ func (c *Cluster) StartProbe(ctx context.Context, r engine.ProbeRequest, progres
 	var pods render.PodSettings
 	if d := c.operator(); d != nil {
 		installed := render.OperatorParams(d)
-		image = cmp.Or(image, installed.Image)                               // it has the probe's program, too
-		pods.ImagePullSecrets = installed.Pods.ForGateway().ImagePullSecrets // the operator has copied them there
+		image = cmp.Or(image, installed.Image)                               // the image also contains the probe's program
+		pods.ImagePullSecrets = installed.Pods.ForGateway().ImagePullSecrets // the operator has copied these Secrets there
 	}
 	if image = cmp.Or(image, c.options.Image); image == "" {
 		return nil, engine.ErrNoImage
@@ -85,7 +85,6 @@ func (c *Cluster) StartProbe(ctx context.Context, r engine.ProbeRequest, progres
 	return p, err
 }
 
-// runProbe makes the Job of a probe, and watches its pod.
 func (c *Cluster) runProbe(ctx context.Context, r render.ProbeParams) (*probe, error) {
 	r.Name = render.ProbeName + "-" + r.Token[:8]
 	p := &probe{cluster: c, changed: make(chan struct{}, 1), job: render.Probe(r)}
@@ -97,10 +96,9 @@ func (c *Cluster) runProbe(ctx context.Context, r render.ProbeParams) (*probe, e
 	return p, nil
 }
 
-// removeNow removes the probe although ctx may have ended.
+// removeNow removes the probe, even if ctx has ended.
 func (p *probe) removeNow(ctx context.Context) error { return p.Remove(context.WithoutCancel(ctx)) }
 
-// operator is the Deployment of our operator; nil if it does not exist.
 func (c *Cluster) operator() *appsv1.Deployment {
 	for _, st := range c.mirrored {
 		objects, _ := st.snapshot()
@@ -128,7 +126,7 @@ func (p *probe) notify() {
 	}
 }
 
-// await waits until the pod is as wanted, and reports meanwhile the reason for the wait.
+// await waits until the pod is as wanted. Meanwhile it calls progress with the reason for the wait.
 func (p *probe) await(ctx context.Context, progress func(string), wanted func(*corev1.Pod) (bool, error)) (*corev1.Pod, error) {
 	last := "the pod is not there yet"
 	told := ""
@@ -137,7 +135,7 @@ func (p *probe) await(ctx context.Context, progress func(string), wanted func(*c
 		if apierrors.IsForbidden(err) {
 			return nil, fmt.Errorf("list pods in namespace %s: %w", p.job.Namespace, err)
 		}
-		if err != nil { // it is listed again in a moment
+		if err != nil { // the store lists again in a moment
 			last = fmt.Sprintf("list pods in namespace %s: %v", p.job.Namespace, err)
 		}
 		for _, o := range objects {
@@ -162,12 +160,12 @@ func (p *probe) await(ctx context.Context, progress func(string), wanted func(*c
 	}
 }
 
-// stuckError: a pod will never run.
+// stuckError is an error about a pod that will never run.
 type stuckError struct{ pod, node, words string }
 
 func (e *stuckError) Error() string { return "pod " + e.pod + ": " + e.words }
 
-// stuck returns the reason that a pod will never run; nil if it still may.
+// stuck returns the reason that a pod will never run; nil if it may still run.
 func stuck(pod *corev1.Pod) error {
 	if waiting.InVain(pod) {
 		return &stuckError{pod.Name, pod.Spec.NodeName, collect.Pod(pod).Waiting}
@@ -198,8 +196,8 @@ func ended(pod *corev1.Pod) (bool, error) {
 	return outcome(pod) != nil, nil
 }
 
-// outcome is the end of the probe's container; nil if it still runs. The pod may have further
-// containers, added by somebody's admission webhook, that go on.
+// outcome returns the result of the probe's container; nil if the container still runs. An admission webhook
+// may have added other containers, which go on.
 func outcome(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	for _, s := range pod.Status.ContainerStatuses {
 		if s.Name == render.ProbeContainer {
@@ -238,7 +236,7 @@ func (p *probe) Remove(ctx context.Context) error {
 		p.stopped.Wait()
 	}
 	err := p.cluster.client.Delete(ctx, p.job, client.PropagationPolicy("Background"), client.Preconditions{UID: new(p.job.UID)})
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // gone; another one is somebody else's
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // the Job is gone, or replaced by another Job, which we must not delete
 		return fmt.Errorf("delete %s, which Kubernetes will do itself within 3 minutes: %w", apply.Name(p.job), err)
 	}
 	return nil

@@ -31,8 +31,7 @@ func probeRequest(c *Cluster, t *testing.T) engine.ProbeRequest {
 	return engine.ProbeRequest{Tenant: tenant, Token: probeToken, Owner: owner}
 }
 
-// testProbe has a probe's pod run as far as that goes without nodes: the test
-// says of it what a node would.
+// testProbe runs a probe's pod without nodes. The test writes the pod's status, as a node would.
 func testProbe(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	request := probeRequest(admin, t)
 	if _, err := admin.StartProbe(t.Context(), request, func(string) {}); err == nil || !strings.Contains(err.Error(), "the liqo-tui operator, whose image the probe needs") {
@@ -127,14 +126,14 @@ func testProbeImage(t *testing.T, admin *Cluster, request engine.ProbeRequest) {
 	untilGone()
 }
 
-// node makes the pods of the next Jobs, and says what becomes of them until all Jobs
-// are gone: untilGone waits for that. The test does not end before.
+// node creates the pods of the next Jobs, and writes their status until all Jobs are gone. untilGone waits
+// for this. The test does not end before.
 func node(t *testing.T, c *Cluster, becomes func(*corev1.Pod)) (untilGone func()) {
 	t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- runJobs(t.Context(), c, becomes) }()
 	untilGone = sync.OnceFunc(func() {
-		// When the test is over, its context has ended, and the node's requests with it.
+		// After the test, its context has ended, and the node's requests too.
 		if err := <-ended; err != nil && t.Context().Err() == nil {
 			t.Error(err)
 		}
@@ -143,8 +142,8 @@ func node(t *testing.T, c *Cluster, becomes func(*corev1.Pod)) (untilGone func()
 	return untilGone
 }
 
-// runJobs does the nodes' work: node-1's, and where a Job wants an architecture, that of
-// the node with its name. It ends when the Jobs are gone, or with ctx.
+// runJobs acts as the nodes: as node-1, and, if a Job wants an architecture, as the node with the name of the
+// architecture. It ends when the Jobs are gone, or with ctx.
 func runJobs(ctx context.Context, c *Cluster, becomes func(*corev1.Pod)) error {
 	pods := map[string]*corev1.Pod{} // by Job
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {

@@ -11,21 +11,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
-// pulse checks at intervals that the API server answers. If its packets get lost, watches don't
-// show it: client-go gives such a connection up after 45 s.
+// pulse checks at intervals that the API server answers. Watches don't show that packets get lost: client-go
+// closes such a connection only after 45 s.
 type pulse struct {
 	ask    func(context.Context) error
 	notify func()
-	within time.Duration // for the answer; 0: no bound
+	within time.Duration // for the answer; 0: no limit
 
 	mu  sync.Mutex
-	err error // of the last question; nil when it was answered
+	err error // the error of the last request; nil if it was answered
 }
 
 const (
 	pulseInterval = 5 * time.Second
 	pulseTimeout  = 5 * time.Second
-	pulseAgain    = time.Second // while it is not answered
+	pulseAgain    = time.Second // while there is no answer
 )
 
 func (c *Cluster) askVersion(ctx context.Context) error {
@@ -44,7 +44,7 @@ func (p *pulse) run(ctx context.Context) {
 		cancel()
 		var answer apierrors.APIStatus
 		if errors.As(err, &answer) {
-			err = nil // the API server answers; other requests find out whether it accepts us
+			err = nil // the API server answers; other requests show whether it accepts us
 		}
 		if next = pulseInterval; err != nil {
 			next = pulseAgain
@@ -59,7 +59,7 @@ func (p *pulse) run(ctx context.Context) {
 	}
 }
 
-// failing returns why the last question was not answered; nil if it was.
+// failing returns the reason that the last request was not answered; nil if it was answered.
 func (p *pulse) failing() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

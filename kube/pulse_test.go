@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// sieve is a TCP proxy that can lose everything, as a firewall that drops does.
+// sieve is a TCP proxy that can drop all packets, as a firewall does.
 type sieve struct {
 	address string
 	drops   atomic.Bool
@@ -61,7 +61,7 @@ func (s *sieve) pass(from, to net.Conn) {
 	}
 }
 
-// testSilence has the API server vanish without a word, and come back.
+// In testSilence, the API server stops to answer, and answers again later.
 func testSilence(t *testing.T, config *rest.Config) {
 	s := newSieve(t, strings.Trim(strings.TrimPrefix(config.Host, "https:"), "/"))
 	config = rest.CopyConfig(config)

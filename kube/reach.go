@@ -31,14 +31,14 @@ import (
 var _ engine.Reacher = (*Cluster)(nil)
 
 const (
-	// unscheduledFor is how long a trial waits for a node that fits its pod. A scheduler
-	// decides within milliseconds; a node that has just joined is ready within seconds.
+	// unscheduledFor is the longest wait for a node that fits a trial's pod. Schedulers decide within
+	// milliseconds, and a new node is ready within seconds.
 	unscheduledFor = 5 * time.Second
-	// leftoverAge is more than Kubernetes itself lets a probe live, see [render.Probe].
+	// leftoverAge is more than the time after which Kubernetes itself deletes a probe, see [render.Probe].
 	leftoverAge = 5 * time.Minute
 )
 
-// TryImage runs a pod of the image on each kind of node, and removes them.
+// TryImage runs a pod with the image on each kind of node, and removes the pods.
 func (c *Cluster) TryImage(ctx context.Context, try trial.ImageTry) trial.Image {
 	pods := try.Each()
 	found := make([]trial.Image, len(pods))
@@ -79,7 +79,7 @@ func (c *Cluster) tryImage(ctx context.Context, image string, pods render.PodSet
 	case failed:
 		t.Node, t.Failed = end.node, end.words
 	case late:
-		pods, _ := p.pods.snapshot() // the kubelet's events about a pod outlive the pod
+		pods, _ := p.pods.snapshot() // the kubelet's Events about a pod remain after the pod is deleted
 		last := cmp.Or(waiting.ToBePulled(ctx, c.client, pods, time.Now().Add(c.clock.Difference())), wait.Last)
 		t.Unknown = fmt.Sprintf("the pod has not started within %s; last seen: %s", t.Took.Round(time.Second), last)
 	case err != nil:
@@ -92,7 +92,7 @@ func (c *Cluster) tryImage(ctx context.Context, image string, pods render.PodSet
 	return t
 }
 
-// scheduled returns wanted with a limit: it ends the wait for a node after patience.
+// scheduled returns a function like wanted. The function returns an error if the pod has no node after patience.
 func (p *probe) scheduled(patience time.Duration, wanted func(*corev1.Pod) (bool, error)) func(*corev1.Pod) (bool, error) {
 	var since time.Time
 	return func(pod *corev1.Pod) (bool, error) {
@@ -110,9 +110,8 @@ func (p *probe) scheduled(patience time.Duration, wanted func(*corev1.Pod) (bool
 	}
 }
 
-// runTrial runs a probe that belongs to no connection: in the installation's namespace, which has
-// its pull secrets, otherwise in the namespace default. First it removes the objects of trials
-// that were killed.
+// runTrial runs a probe that belongs to no connection, in the installation's namespace with its pull secrets,
+// or otherwise in the namespace default. First it removes earlier trials that were killed.
 func (c *Cluster) runTrial(ctx context.Context, r render.ProbeParams) (*probe, error) {
 	r.Tenant.Namespace = metav1.NamespaceDefault
 	var home corev1.Namespace
@@ -126,15 +125,15 @@ func (c *Cluster) runTrial(ctx context.Context, r render.ProbeParams) (*probe, e
 	return c.runProbe(ctx, r)
 }
 
-// admits asks whether the API server would accept the pod. If it refuses a Job's pods, only the
-// Job's controller gets the error.
+// admits tests whether the API server would accept the pod. If it would not, the Job's controller would get
+// the error, and this program would not.
 func (c *Cluster) admits(ctx context.Context, r render.ProbeParams) error {
 	r.Name = render.ProbeName
 	template := render.Probe(r).Spec.Template
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Namespace, pod.GenerateName = r.Tenant.Namespace, render.ProbeName+"-"
 	err := c.client.Create(ctx, pod, client.DryRunAll)
-	if apierrors.IsForbidden(err) { // by the user's rights, which may still do for a Job, or by an admission
+	if apierrors.IsForbidden(err) { // by the user's rights, which may still be enough for a Job, or by an admission
 		if allowed, asking := c.may(ctx, rights.Permission{Verb: "create", Resource: "pods", Namespace: r.Tenant.Namespace}); asking == nil && !allowed {
 			return nil
 		}
@@ -148,7 +147,7 @@ func (c *Cluster) admits(ctx context.Context, r render.ProbeParams) error {
 	return nil
 }
 
-// refusedError: an admission of the cluster takes no pod like the trial's in the namespace.
+// refusedError means that an admission of the cluster refuses pods like the trial's in the namespace.
 type refusedError struct {
 	namespace string
 	cause     error
@@ -160,8 +159,7 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() error { return e.cause }
 
-// removeLeftovers removes earlier trials that Kubernetes should have removed. If it can't remove
-// them, they do no harm.
+// removeLeftovers removes earlier trials that Kubernetes should have removed. It ignores errors.
 func (c *Cluster) removeLeftovers(ctx context.Context, namespace string, age time.Duration) {
 	var jobs batchv1.JobList
 	labels := client.MatchingLabels{wire.LabelAppName: render.ProbeName, wire.LabelManagedBy: wire.ManagedBy}
@@ -176,7 +174,7 @@ func (c *Cluster) removeLeftovers(ctx context.Context, namespace string, age tim
 	}
 }
 
-// API is the address of the cluster's API server as this program uses it.
+// API returns the address of the API server that this program uses.
 func (c *Cluster) API() (render.ProbeAPI, error) {
 	ca, err := c.trust()
 	url := c.server
@@ -190,7 +188,7 @@ func (c *Cluster) API() (render.ProbeAPI, error) {
 type reachPod struct {
 	*probe
 	service *corev1.Service
-	refused error // why the Service could not be made
+	refused error // the reason that the Service could not be created
 }
 
 // StartReach runs a probe and a Service for it.
@@ -206,7 +204,7 @@ func (c *Cluster) StartReach(ctx context.Context, r engine.ReachRequest) (engine
 	return out, nil
 }
 
-// runWays runs a probe that tries ways to the other cluster.
+// runWays runs a probe that tries connections to the other cluster.
 func (c *Cluster) runWays(ctx context.Context, image, token string) (*probe, error) {
 	params := render.ProbeParams{Image: image, Token: token}
 	if d := c.operator(); d != nil && params.Image == "" {
@@ -219,11 +217,10 @@ func (c *Cluster) runWays(ctx context.Context, image, token string) (*probe, err
 	return c.runTrial(ctx, params)
 }
 
-// apiWindow is how long a pod asks another cluster's API server once it runs.
+// apiWindow is the time in which a running pod tries another cluster's API server.
 const apiWindow = 5 * time.Second
 
-// AskAPI runs a pod that asks another cluster's API server, and removes the pod. Certificates don't
-// matter: it tests the path.
+// AskAPI runs a pod that tests the path to another cluster's API server, without verifying certificates.
 func (c *Cluster) AskAPI(ctx context.Context, url string) trial.API {
 	t := trial.API{URL: url}
 	var token [16]byte
@@ -255,7 +252,7 @@ func (c *Cluster) AskAPI(ctx context.Context, url string) trial.API {
 // exposedPoll is the time between two requests for a load balancer's address.
 const exposedPoll = 200 * time.Millisecond
 
-// Exposed returns the addresses and the port at which others dial the Service.
+// Exposed returns the addresses and the port at which others can dial the Service.
 func (p *reachPod) Exposed(ctx context.Context) (addresses []string, port int32, err error) {
 	s := p.service
 	switch {
@@ -280,7 +277,7 @@ func (p *reachPod) Exposed(ctx context.Context) (addresses []string, port int32,
 	return addresses, s.Spec.Ports[0].Port, nil
 }
 
-// Measure gives the pod its task as soon as the pod exists: it need not run yet.
+// Measure gives the pod its target as soon as the pod exists, even if the pod does not run yet.
 func (p *reachPod) Measure(ctx context.Context, t render.ProbeTarget) (render.ProbeResult, error) {
 	pod, err := p.await(ctx, func(string) {}, func(*corev1.Pod) (bool, error) { return true, nil })
 	if err != nil {
@@ -292,13 +289,13 @@ func (p *reachPod) Measure(ctx context.Context, t render.ProbeTarget) (render.Pr
 	return p.probe.Measure(ctx, render.ProbeTarget{Ways: &ways})
 }
 
-// onItsClock converts a time of this machine's clock to the cluster's clock. It uses the Job's
-// creation time, in whole seconds: that is closer than clock.Clock, which ignores small differences.
+// onItsClock converts a time of this machine's clock to the cluster's clock, by the creation time of the Job,
+// in whole seconds. clock.Clock is not precise enough, because it ignores small differences.
 func (p *probe) onItsClock(t time.Time) time.Time {
 	return p.job.CreationTimestamp.Add(time.Second/2 + t.Sub(p.began))
 }
 
-// Remove deletes the Service, too: Kubernetes would delete it only a little after the Job.
+// Remove removes the probe and its Service. Without Remove, Kubernetes would delete the Service later.
 func (p *reachPod) Remove(ctx context.Context) error {
 	err := p.probe.Remove(ctx)
 	if p.refused != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// livingIn is the admin of a cluster with the installation in a namespace.
+// livingIn returns a cluster as its admin sees it, with the installation in a namespace.
 func livingIn(t *testing.T, config *rest.Config, namespace string) *Cluster {
 	t.Helper()
 	c, err := ForConfig(config, Options{Namespace: namespace})
@@ -30,7 +30,7 @@ func livingIn(t *testing.T, config *rest.Config, namespace string) *Cluster {
 	return c
 }
 
-// says is a container's state as a kubelet writes it.
+// says sets a container's state, as a kubelet writes it.
 func says(state corev1.ContainerState) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending
@@ -41,8 +41,8 @@ func says(state corev1.ContainerState) func(*corev1.Pod) {
 	}
 }
 
-// testImageTrial has a pod of an image be tried, in a namespace with the strictest pod
-// security, and where there is no namespace yet.
+// testImageTrial tries a pod of an image, in a namespace with the strictest pod security, and without the
+// namespace.
 func testImageTrial(t *testing.T, env *envtest.Environment) {
 	strict := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "strict", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 	admin := livingIn(t, env.Config, strict.Name)
@@ -119,7 +119,7 @@ func testImageTrial(t *testing.T, env *envtest.Environment) {
 	wantNoJobs(t, admin)
 }
 
-// testImageKinds has an image be tried that is for one of two architectures.
+// testImageKinds tries an image for only one of two architectures.
 func testImageKinds(t *testing.T, admin *Cluster, try trial.ImageTry) {
 	try.Kinds = []trial.Kind{{Arch: "amd64", Nodes: []string{"node-1", "amd64"}}, {Arch: "arm64", Nodes: []string{"arm64"}}}
 	untilGone := node(t, admin, func(p *corev1.Pod) {
@@ -136,7 +136,7 @@ func testImageKinds(t *testing.T, admin *Cluster, try trial.ImageTry) {
 	untilGone()
 }
 
-// testReach has a pod behind a Service be told what to try.
+// testReach gives its target to a pod behind a Service.
 func testReach(t *testing.T, admin *Cluster) {
 	request := engine.ReachRequest{Image: "registry/gateway:v9", Token: probeToken, Service: render.ServerParams{ServiceType: corev1.ServiceTypeNodePort, Port: 51840}}
 	told := make(chan string, 1)
@@ -184,7 +184,7 @@ func testReach(t *testing.T, admin *Cluster) {
 	wantNoProbes(t, admin)
 	untilGone()
 
-	// A Service that is refused, and what is left of a program that was killed.
+	// The Service is refused, and a killed program has left objects.
 	request.Token, request.Service.NodePort = "ee"+probeToken[2:], 80
 	pod, err = admin.StartReach(t.Context(), request)
 	if err != nil {
@@ -205,7 +205,7 @@ func testReach(t *testing.T, admin *Cluster) {
 	wantNoProbes(t, admin)
 }
 
-// testAskAPI has a pod ask another cluster's API server, and nobody dial it.
+// In testAskAPI, a pod tries another cluster's API server, and nobody dials the pod.
 func testAskAPI(t *testing.T, admin *Cluster) {
 	before := admin.options
 	admin.options.Image = "registry/gateway:v9"
@@ -255,8 +255,7 @@ func wantNoProbes(t *testing.T, c *Cluster) {
 	}
 }
 
-// A pod that no node takes is waited for for a while, and news of it don't begin that
-// again.
+// The wait for a pod that no node takes is limited. New events about the pod don't restart the wait.
 func TestAPodThatNoNodeTakesIsGivenUp(t *testing.T) {
 	p := &probe{changed: make(chan struct{}, 1)}
 	pod := &corev1.Pod{}

@@ -96,7 +96,7 @@ func testReview(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	}
 }
 
-// liqoRules are the rules of one of Liqo's own roles, of the release that we use.
+// liqoRules returns the rules of one of Liqo's own roles, of the release that we use.
 func liqoRules(t *testing.T, name string) []rbacv1.PolicyRule {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(liqoModule(t), "deployments/liqo/files", name))
@@ -112,8 +112,8 @@ func liqoRules(t *testing.T, name string) []rbacv1.PolicyRule {
 	return role.Rules
 }
 
-// peeringUser is the user that "liqoctl generate peering-user" makes for turin's
-// admin: no watch, no patch, and one tenant's namespace only.
+// newPeeringUser creates the user that "liqoctl generate peering-user" makes for turin's admin. It has no
+// watch, no patch, and only one tenant's namespace.
 func newPeeringUser(t *testing.T, env *envtest.Environment, admin *Cluster) *Cluster {
 	t.Helper()
 	const name = "liqo-peer-user-turin-0123456789abcdef0123456789abcdef"
@@ -194,7 +194,7 @@ func testPeeringUser(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	}
 }
 
-// Without the right to patch, what was applied once and is wanted no more goes, too.
+// Without the right to patch, fields that are not wanted any more are removed, too.
 func testPeeringUserTakesBack(t *testing.T, admin, c *Cluster, conf []wire.Object) {
 	more := conf[0].DeepCopyObject().(wire.Object)
 	more.GetLabels()["more"] = "yes"
@@ -213,7 +213,7 @@ func testPeeringUserTakesBack(t *testing.T, admin, c *Cluster, conf []wire.Objec
 	}
 }
 
-// Without the right to patch, others' fields are theirs all the same.
+// Without the right to patch, others' fields still stay.
 func testPeeringUserConflict(t *testing.T, admin, c *Cluster, conf func(networkingv1beta1.CIDR) []wire.Object) {
 	u, err := apply.Wanted(conf("10.3.0.0/16")[0])
 	if err != nil {
@@ -230,7 +230,7 @@ func testPeeringUserConflict(t *testing.T, admin, c *Cluster, conf func(networki
 	if changes, err := c.ForceApply(t.Context(), conf("10.2.0.0/16")); err != nil || !slices.Equal(verbs(changes), []flows.Verb{flows.Updated}) {
 		t.Errorf("by force: got %v, %v", changes, err)
 	}
-	// Polling brings what others do.
+	// Polling finds changes of others.
 	if _, err := admin.ForceApply(t.Context(), conf("10.4.0.0/16")); err != nil {
 		t.Fatal(err)
 	}
@@ -269,8 +269,7 @@ func testWarnings(t *testing.T, c *Cluster) {
 	}
 }
 
-// testDelegationRights has an admin who may read the Secrets of one connection's
-// namespace, and not those of others.
+// In testDelegationRights, an admin may read the Secrets of one connection's namespace, and no other Secrets.
 func testDelegationRights(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	const name = "namespaced"
 	user, err := env.AddUser(envtest.User{Name: name}, nil)

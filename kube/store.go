@@ -70,7 +70,6 @@ func newStore(kind string, newList func() client.ObjectList, notify func(), opti
 	}
 }
 
-// run mirrors the objects until ctx ends.
 func (s *store) run(ctx context.Context, c client.WithWatch) {
 	backoff := minBackoff
 	for ctx.Err() == nil {
@@ -79,7 +78,7 @@ func (s *store) run(ctx context.Context, c client.WithWatch) {
 		if err == nil {
 			pause, backoff = minBackoff, minBackoff // each watch ends after some minutes
 		} else {
-			if !errors.Is(err, errWatch) { // the mirror is true until the next list says otherwise
+			if !errors.Is(err, errWatch) { // the objects count as up to date until the next list
 				s.fail(err)
 			}
 			backoff = min(backoff*2, maxBackoff)
@@ -92,8 +91,7 @@ func (s *store) run(ctx context.Context, c client.WithWatch) {
 	}
 }
 
-// errWatch is the error of a watch that the API server has ended by an error. The next one may end as
-// soon.
+// errWatch means that the API server has ended the watch by an error. The next watch may end as soon.
 var errWatch = errors.New("the watch failed")
 
 // mirror lists the objects, and then watches them until the watch ends. The error is nil if the watch ended
@@ -125,7 +123,7 @@ func (s *store) mirror(ctx context.Context, c client.WithWatch) error {
 			if err := apierrors.FromObject(event.Object); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 				return errWatch
 			}
-			return nil // "too old resource version": the next list has all objects again
+			return nil // "too old resource version": the next list contains all objects again
 		}
 		s.take(event)
 	}
@@ -242,7 +240,6 @@ func (s *store) take(event watch.Event) {
 	}
 }
 
-// saw records the newest resource version that the watch has delivered.
 func (s *store) saw(version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,6 +322,8 @@ func (s *store) isPolled() bool {
 	return s.polled
 }
 
+// isHidden reports whether the objects of the kind are unknown: this user may not list them, or the API server
+// has only answered with errors.
 func (s *store) isHidden() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

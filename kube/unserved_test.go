@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// API servers say in two ways that they know nothing of a kind: Kubernetes 1.35 does of
-// MutatingAdmissionPolicy in the second one.
+// API servers have two answers for an unknown kind. Kubernetes 1.35 gives the second one for
+// MutatingAdmissionPolicy.
 func TestKindsThatAreNotServedAreKnown(t *testing.T) {
 	resource := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "mutatingadmissionpolicies"}
 	for name, c := range map[string]struct {

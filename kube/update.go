@@ -18,13 +18,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// maxUpdates is the largest number of tries of an update while others change the same object.
+// maxUpdates is the largest number of attempts for an update while other programs change the same object.
 const maxUpdates = 5
 
-// update writes an object without the right to patch: it creates the object, or changes the fields
-// that differ. As with a server-side apply, it does not change other managers' fields, and removes
-// fields that we once applied and no longer want. Fields that an update of ours has set stay: they
-// are recorded together with the defaults of that time. before is nil if the object does not exist.
+// update writes an object without the right to patch: it creates the object, or changes the fields that
+// differ. As with a server-side apply, it does not change other managers' fields, and removes fields that we
+// once applied and no longer want. Fields that an earlier update of ours has set stay, because they are
+// recorded together with default values. before is nil if the object does not exist.
 func (c *Cluster) update(ctx context.Context, before, want *unstructured.Unstructured, w write) (after *unstructured.Unstructured, err error) {
 	owner := client.FieldOwner(wire.FieldManager)
 	var dryRun []string
@@ -53,7 +53,7 @@ func (c *Cluster) update(ctx context.Context, before, want *unstructured.Unstruc
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return after, err
 		}
-		var reading error // somebody else has changed the object meanwhile
+		var reading error // another program has changed the object meanwhile
 		if before, reading = c.read(ctx, want); reading != nil {
 			return nil, reading
 		}
@@ -61,8 +61,8 @@ func (c *Cluster) update(ctx context.Context, before, want *unstructured.Unstruc
 	return nil, err
 }
 
-// merge sets the fields of want in live, and leaves the rest: maps are merged, owners added, other
-// lists replaced.
+// merge sets the fields of want in live, and keeps the rest. It merges maps, adds owners, and replaces other
+// lists.
 func merge(live, want map[string]any) {
 	for key, w := range want {
 		value, isMap := w.(map[string]any)
@@ -97,8 +97,8 @@ func field(o any, name string) any {
 	return m[name]
 }
 
-// owned returns a conflict if an update would change other managers' fields; nil if all changed
-// fields are ours or nobody's.
+// owned returns a conflict if an update would change other managers' fields; nil if no other manager owns a
+// changed field.
 func owned(before, after *unstructured.Unstructured) error {
 	e := &flows.ConflictError{Object: apply.Name(before)}
 	paths := changedPaths(nil, before.Object, after.Object)
@@ -144,8 +144,8 @@ func changedPaths(prefix []string, before, after map[string]any) [][]string {
 	return out
 }
 
-// owns reports whether a manager's fields, in the API server's notation ("f:"
-// before a field's name), have the path or something below it.
+// owns reports whether a manager's fields contain the path or something below it. The API server writes "f:"
+// before the name of a field.
 func owns(fields map[string]any, path []string) bool {
 	for _, name := range path {
 		below, ok := fields["f:"+name].(map[string]any)

@@ -10,9 +10,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// NoteImages writes the images of its pod template into an annotation of a Deployment or DaemonSet. A
-// webhook or an admission policy may put others in the template, such as those of a mirror: then the
-// annotation alone says what was applied.
+// NoteImages writes the images of its pod template into an annotation of a Deployment or DaemonSet. A webhook
+// or an admission policy may replace the images in the template, for example by those of a mirror. The
+// annotation still lists the applied ones.
 func NoteImages(o wire.Object, pod corev1.PodTemplateSpec) {
 	annotations := maps.Clone(o.GetAnnotations())
 	if annotations == nil {
@@ -22,7 +22,7 @@ func NoteImages(o wire.Object, pod corev1.PodTemplateSpec) {
 	o.SetAnnotations(annotations)
 }
 
-// AskedImages are the images that were applied: those of the annotation, or else of the pod template.
+// AskedImages returns the applied images: from the annotation, or else from the pod template.
 func AskedImages(o wire.Object, pod corev1.PodTemplateSpec) []string {
 	if noted := o.GetAnnotations()[wire.AnnotationImages]; noted != "" {
 		return strings.Fields(noted)
@@ -30,8 +30,7 @@ func AskedImages(o wire.Object, pod corev1.PodTemplateSpec) []string {
 	return imagesOf(pod)
 }
 
-// Rewritten names the images that admission has put in the place of those that were applied; "" if
-// there are none.
+// Rewritten returns a text about the images that an admission has replaced; "" if there are none.
 func Rewritten(o wire.Object, pod corev1.PodTemplateSpec) string {
 	asked, has := AskedImages(o, pod), imagesOf(pod)
 	var others []string
@@ -42,7 +41,7 @@ func Rewritten(o wire.Object, pod corev1.PodTemplateSpec) string {
 	}
 	missing := slices.ContainsFunc(asked, func(image string) bool { return !slices.Contains(has, image) })
 	if !missing || len(others) == 0 {
-		return "" // a container that admission has added replaces none
+		return "" // the admission has added a container, and replaced none
 	}
 	return "runs " + strings.Join(others, ", ") + ", which a webhook or an admission policy of the cluster puts in place of " + strings.Join(asked, ", ")
 }

@@ -21,13 +21,13 @@ import (
 
 // GatewayTemplate is the template of a gateway's objects.
 type GatewayTemplate struct {
-	// Kind of the object that the template describes. For Liqo's kinds, our operator makes
-	// pods and a Service. Objects of other kinds are handled by another program.
+	// Kind is the kind of the object that the template describes. For Liqo's kinds, our operator makes pods
+	// and a Service. Objects of other kinds are handled by another program.
 	Kind    schema.GroupVersionKind
 	content map[string]any
 }
 
-// ReadTemplate reads a template as the API server has it.
+// ReadTemplate reads a template from the API server's object.
 func ReadTemplate(o *unstructured.Unstructured) (GatewayTemplate, error) {
 	var t GatewayTemplate
 	content, found, err := unstructured.NestedMap(o.Object, "spec", "template") // a copy
@@ -57,11 +57,10 @@ type Filled struct {
 	strict   bool
 }
 
-// Strictly makes unknown fields errors. The operator drops unknown fields: the API server may
+// Strictly makes unknown fields errors. The operator itself drops unknown fields, because the API server may
 // be newer than the operator.
 func (f *Filled) Strictly() { f.strict = true }
 
-// metadata is the metadata that a template has for an object.
 type metadata struct {
 	Name        string            `json:"name,omitempty"`
 	Namespace   string            `json:"namespace,omitempty"`
@@ -69,8 +68,8 @@ type metadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Fill fills a template in for the gateway. The objects are in the gateway's own namespace: a
-// template with another namespace is refused. Errors wrap a [FieldError].
+// Fill fills a template in for the gateway. The objects are in the gateway's own namespace, so a template
+// with another namespace is refused. Errors wrap a [FieldError].
 func (g Gateway) Fill(t GatewayTemplate, v Values) (Filled, error) {
 	filled, err := Template(t.content, v)
 	if wrong, ok := errors.AsType[*FieldError](err); ok {
@@ -96,16 +95,16 @@ func (g Gateway) metadataOf(content map[string]any, path string) (m metadata, er
 	return m, nil
 }
 
-// unknownField matches a strict decoder's error.
+// unknownField matches the error of a strict decoder.
 var unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
 
-// Deployment is the Deployment of a gateway that our operator makes.
+// Deployment returns the Deployment of a gateway that our operator makes.
 func (f Filled) Deployment() (*appsv1.Deployment, error) {
 	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"}}
 	return d, f.part("deployment", d)
 }
 
-// Service is the Service of a gateway that our operator makes.
+// Service returns the Service of a gateway that our operator makes.
 func (f Filled) Service(server *networkingv1beta1.GatewayServer) (*corev1.Service, error) {
 	s := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}}
 	err := f.part("service", s)
@@ -141,7 +140,7 @@ func (f Filled) part(name string, o wire.Object) error {
 	return nil
 }
 
-// Object is the object of a kind that another program handles.
+// Object returns the object of a kind that another program handles.
 func (f Filled) Object() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": runtime.DeepCopyJSON(f.spec)}}
 	u.SetGroupVersionKind(f.kind)
@@ -156,13 +155,13 @@ func (f Filled) Object() *unstructured.Unstructured {
 	return u
 }
 
-// Unused lists the parts of the template that our operator ignores.
+// Unused returns the parts of the template that our operator ignores.
 func (f Filled) Unused() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(f.spec)), func(part string) bool { return part == "deployment" || part == "service" })
 }
 
-// merged returns the entries of all maps. For the same key, the last map counts. It returns nil
-// if there are no entries.
+// merged returns the entries of all maps. If several maps have the same key, the last one counts. It returns
+// nil if there are no entries.
 func merged(all ...map[string]string) map[string]string {
 	var out map[string]string
 	for _, m := range all {

@@ -8,9 +8,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Unusable returns the reason that our programs can't work with another program's definition of
-// one of Liqo's kinds: a wanted version is not served, or a wanted field is missing. It returns
-// "" if they can. Further versions and fields do no harm.
+// Unusable judges live, which another program has installed as the definition of a kind of Liqo's. It returns
+// the reason that our programs can't work with it: a wanted version is not served, or a wanted field is missing
+// or different. It returns "" if they can. Further versions and fields do no harm.
 func Unusable(live, wanted *apiextensionsv1.CustomResourceDefinition) string {
 	if live.DeletionTimestamp != nil {
 		return "it is being deleted"
@@ -36,8 +36,8 @@ func Unusable(live, wanted *apiextensionsv1.CustomResourceDefinition) string {
 	return ""
 }
 
-// Newer names a version or field that our definition on a cluster has and the wanted one lacks:
-// then a newer release made it. It returns "" if there is none.
+// Newer returns a version or field of live that wanted lacks; "" if there is none. live is our definition on a
+// cluster, so a newer release has added the version or field.
 func Newer(live, wanted *apiextensionsv1.CustomResourceDefinition) string {
 	for _, l := range live.Spec.Versions {
 		i := slices.IndexFunc(wanted.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == l.Name })
@@ -104,7 +104,7 @@ func lacksField(live, want *apiextensionsv1.JSONSchemaProps) string {
 	return ""
 }
 
-// below returns the path of something inside a field; "." is the field itself.
+// below returns the path of a part of a field; "." is the field itself.
 func below(field, path string) string {
 	if path == "." {
 		return field

@@ -16,8 +16,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// LabelDelegate is on everything that lets the peer's operator, or its admin, change
-// something on this cluster.
+// LabelDelegate marks all objects that let the peer's operator, or its admin, change something on this
+// cluster.
 const LabelDelegate = "liqo-tui.dev/delegate"
 
 // Values of [LabelDelegate].
@@ -27,35 +27,33 @@ const (
 	DelegateUser     = "user"     // the account of the peer's admin on this cluster, and its rights
 )
 
-// Annotations of a [Delegate.Access] Secret, and of the gateway it is for.
+// Annotations of a [Delegate.Access] Secret, and of the gateway that the Secret is for.
 const (
 	annotationPeerGateway = "liqo-tui.dev/peer-gateway"
 	annotationPeerKey     = "liqo-tui.dev/peer-key"
 	annotationCarries     = "liqo-tui.dev/carries"
 	annotationPeerDials   = "liqo-tui.dev/peer-dials"
 	annotationExpires     = "liqo-tui.dev/token-expires" // RFC 3339
-	// AnnotationCarried on a GatewayClient is the last endpoint that the peer's operator
-	// wrote into it, as [EndpointText]. The operator writes both together: if only the
-	// endpoint has changed, somebody else changed it.
+	// AnnotationCarried on a GatewayClient is the last endpoint that the peer's operator wrote into it, as
+	// [EndpointText]. If it differs from the endpoint, another program or person has changed the endpoint.
 	AnnotationCarried = "liqo-tui.dev/carried-endpoint"
-	// AnnotationLocalRanges on a Configuration are this cluster's ranges as the operator has
-	// written them, as [wire.RangesText]. If the ranges in the spec differ, an admin has
-	// changed them: then the operator does not send them to the peer.
+	// AnnotationLocalRanges on a Configuration contains this cluster's ranges as the operator has written
+	// them, as [wire.RangesText]. If the ranges in the spec differ, an admin has changed them. Then the
+	// operator does not send them to the peer.
 	AnnotationLocalRanges = "liqo-tui.dev/local-ranges"
-	// AnnotationPeerRanges on a PublicKey are the peer's ranges, as [wire.RangesText]. The
-	// peer's operator has written them.
+	// AnnotationPeerRanges on a PublicKey contains the peer's ranges, as [wire.RangesText], which the peer's
+	// operator has written.
 	AnnotationPeerRanges = "liqo-tui.dev/peer-ranges"
-	// AnnotationCarriedRanges on a Configuration are the peer's ranges that only the peer's
-	// operator has stated, with commas between them: no admin of this cluster has agreed to
-	// them. On a Network, it means the same for the Network's range.
+	// AnnotationCarriedRanges on a Configuration lists the peer's ranges that only the peer's operator has
+	// stated, with commas between them. No admin of this cluster has agreed to them. On a Network, it
+	// contains the range of the Network for the same reason.
 	AnnotationCarriedRanges = "liqo-tui.dev/carried-ranges"
-	// AnnotationDelegation on a gateway is one sentence from its operator: the changes that
-	// it writes to the peer's cluster, or why it can't.
+	// AnnotationDelegation on a gateway is one sentence of its operator: the changes that it writes to the
+	// peer's cluster, or the reason that it can't.
 	AnnotationDelegation = "liqo-tui.dev/delegation"
 )
 
-// The words in an [AnnotationDelegation] by which the operator says that it has reached the peer's
-// cluster.
+// Words in an [AnnotationDelegation] that mean that the operator has reached the peer's cluster.
 const (
 	DelegationCarried = " carried to "
 	DelegationPassed  = " passed to "
@@ -67,8 +65,8 @@ func Carried(said string) bool {
 	return strings.Contains(said, DelegationCarried) || strings.Contains(said, DelegationPassed)
 }
 
-// DelegateTokenLife is how long a delegate's token is valid. The operator renews it long before
-// its end. A token that was stolen from an old backup has ended.
+// DelegateTokenLife is the lifetime of a delegate's token. The operator renews the token long before its end.
+// So a token from an old backup has expired.
 const DelegateTokenLife = 24 * time.Hour
 
 const (
@@ -90,17 +88,17 @@ func EndpointText(e networkingv1beta1.EndpointStatus) string {
 // public key beside it, up to date.
 type Delegate struct {
 	Tenant    Tenant
-	Gateway   wire.Object // GatewayServer or GatewayClient on the same cluster, with its kind; owns all of it
+	Gateway   wire.Object // GatewayServer or GatewayClient on the same cluster, with its kind; it owns all objects of the delegate
 	PublicKey string      // name of the PublicKey
 }
 
-// DelegateName is the name of the objects that make the identity of the peer's operator.
+// DelegateName returns the name of the objects of the peer's operator's identity.
 func DelegateName(gateway string) string { return gateway + "-delegate" }
 
-// DelegateTokenName is the name of the Secret with the identity's token.
+// DelegateTokenName returns the name of the Secret with the identity's token.
 func DelegateTokenName(gateway string) string { return gateway + "-delegate-token" }
 
-// DelegateAccessName is the name of the Secret with the access to the peer's cluster.
+// DelegateAccessName returns the name of the Secret with the access to the peer's cluster.
 func DelegateAccessName(gateway string) string { return gateway + "-peer-access" }
 
 func (d Delegate) meta(name, value string) metav1.ObjectMeta {
@@ -110,11 +108,10 @@ func (d Delegate) meta(name, value string) metav1.ObjectMeta {
 	return meta
 }
 
-// Identity returns the account of the peer's operator on this cluster, and its only rights: get
-// and patch the PublicKey and the GatewayClient, by name. policies.yaml limits the fields. A
-// GatewayServer is not changed. The first token does not expire, since Kubernetes makes no
-// other kind in a Secret. So the operator requests a token that expires, and deletes the first
-// one. If the account is deleted, all its access ends.
+// Identity returns the account of the peer's operator on this cluster, and its only rights: get and patch the
+// PublicKey and the GatewayClient, by name. policies.yaml limits the fields. The account may not change a
+// GatewayServer. The first token is in a Secret, where all tokens are without expiry. So the operator
+// requests a token that expires, and deletes the first one. The deletion of the account ends all its access.
 func (d Delegate) Identity() []wire.Object {
 	name := DelegateName(d.Gateway.GetName())
 	group, verbs := []string{networkingv1beta1.GroupVersion.Group}, []string{"get", "patch"}
@@ -157,14 +154,14 @@ type PeerAccess struct {
 	PublicKey string // name of the PublicKey, in which the operator keeps its gateway's key
 	// Endpoint is set if the operator also keeps its server's endpoint in the GatewayClient.
 	Endpoint bool
-	// Expires is when the token expires; zero if it does not.
+	// Expires is the time of the token's expiry; zero if the token does not expire.
 	Expires time.Time
-	// Dials is the [EndpointText] of the GatewayClient at the time when the operator got this
-	// access; "" if that is not known.
+	// Dials is the [EndpointText] of the GatewayClient at the time when the operator got this access; "" if
+	// this is not known.
 	Dials string
 }
 
-// Access is the Secret that gives this cluster's operator access to the peer's.
+// Access returns the Secret that gives this cluster's operator access to the peer's cluster.
 func (d Delegate) Access(a PeerAccess) (*corev1.Secret, error) {
 	kubeconfig, err := Kubeconfig("peer", a.Server, a.CA, a.Token, a.Namespace)
 	if err != nil {
@@ -187,8 +184,8 @@ func (d Delegate) Access(a PeerAccess) (*corev1.Secret, error) {
 	}, nil
 }
 
-// Kubeconfig is a kubeconfig file with one context: a ServiceAccount in its namespace. ca is
-// PEM; if it is empty, the file's reader trusts its machine's certificates.
+// Kubeconfig returns a kubeconfig file with one context: a ServiceAccount in its namespace. ca is PEM. If ca
+// is empty, programs use the certificates of their machine.
 func Kubeconfig(name, server string, ca, token []byte, namespace string) ([]byte, error) {
 	cluster := map[string]any{"server": server}
 	if len(ca) > 0 {
@@ -202,9 +199,9 @@ func Kubeconfig(name, server string, ca, token []byte, namespace string) ([]byte
 	})
 }
 
-// ParsePeerAccess reads the Secret that [Delegate.Access] made. It uses only data in the
-// kubeconfig itself, and no files or programs that it names: anybody who can write the Secret
-// could make the operator read or run them.
+// ParsePeerAccess reads the Secret that [Delegate.Access] made. It uses only data in the kubeconfig itself.
+// It ignores names of files and programs, because everybody who can write the Secret could make the operator
+// read or run them.
 func ParsePeerAccess(s *corev1.Secret) (PeerAccess, error) {
 	var config struct {
 		Clusters []struct {

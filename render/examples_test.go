@@ -112,8 +112,8 @@ func examples() []example {
 	}
 }
 
-// TestExamplesDifferInWhatTheyShow writes the files of examples/networking, of our own
-// templates and what each example changes. So they are never behind.
+// TestExamplesDifferInWhatTheyShow writes the files of examples/networking from our own templates and the
+// edits of each example. So the files are never outdated.
 func TestExamplesDifferInWhatTheyShow(t *testing.T) {
 	ours, err := render.GatewayTemplates("liqo", networking.Image, 1, render.PodSettings{})
 	if err != nil {
@@ -188,8 +188,7 @@ func TestExamplesAreAllowed(t *testing.T) {
 	}
 }
 
-// What a template says of metadata is that of its objects, but for their names and
-// namespace.
+// The metadata of a template is that of its objects, except for their names and namespace.
 func TestMetadataOfATemplateIsRendered(t *testing.T) {
 	template := func(text string) render.GatewayTemplate {
 		t.Helper()

@@ -34,8 +34,7 @@ func (g Gateway) meta(name string) metav1.ObjectMeta {
 	}
 }
 
-// PullSecret is a copy of a pull secret of the gateway's image. ok is false if of is another type
-// of Secret.
+// PullSecret returns a copy of a pull secret of the gateway's image. ok is false if of has another type.
 func (g Gateway) PullSecret(of *corev1.Secret) (_ *corev1.Secret, ok bool) {
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -43,8 +42,8 @@ func (g Gateway) PullSecret(of *corev1.Secret) (_ *corev1.Secret, ok bool) {
 	}, of.Type == corev1.SecretTypeDockerConfigJson || of.Type == corev1.SecretTypeDockercfg
 }
 
-// KeySecret holds the gateway's WireGuard keys, raw, 32 bytes each. It stays on
-// the cluster on which it was made.
+// KeySecret returns the Secret with the gateway's WireGuard keys, raw, 32 bytes each. The keys never leave
+// their cluster.
 func (g Gateway) KeySecret(private, public [32]byte) *corev1.Secret {
 	meta := g.meta(wire.GatewayObjectName(g.Name))
 	meta.Labels[wire.LabelGatewayResource] = "true"
@@ -54,15 +53,15 @@ func (g Gateway) KeySecret(private, public [32]byte) *corev1.Secret {
 	}
 }
 
-// ServiceAccount is the identity of the gateway's pod.
+// ServiceAccount returns the identity of the gateway's pod.
 func (g Gateway) ServiceAccount() *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: g.meta(g.Name),
 	}
 }
 
-// Role has the rights of a gateway's pod: it may read its own inputs and write its Connection's
-// status, in its own namespace only.
+// Role returns the rights of a gateway's pod. It may read its own inputs and write its Connection's status,
+// only in its own namespace.
 func (g Gateway) Role() *rbacv1.Role {
 	read := []string{"get", "list", "watch"}
 	group := []string{networkingv1beta1.GroupVersion.Group}
@@ -72,11 +71,11 @@ func (g Gateway) Role() *rbacv1.Role {
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: group, Resources: []string{"gatewayservers", "gatewayclients", "configurations", "publickeies", "connections"}, Verbs: read},
 			{APIGroups: group, Resources: []string{"connections", "connections/status"}, ResourceNames: []string{name}, Verbs: []string{"patch"}},
-			// While a pod is replaced, the new pod checks whether the old one holds the tunnel. And the
-			// pods of a test are open to a peer to which all else is closed.
+			// While a pod is replaced, the new pod checks whether the old one holds the tunnel. A peer to
+			// which everything else is closed can reach the pods of a test.
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{wire.HostsConfigMapName(g.Name)}, Verbs: read},
-			// Its own keys: the pod uses new keys when they are changed.
+			// These are its own keys. The pod uses new keys when they are changed.
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: read},
 			{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 		},
@@ -93,7 +92,7 @@ func (g Gateway) RoleBinding() *rbacv1.RoleBinding {
 	}
 }
 
-// Connection is the object in which the gateway's pod reports the state of the tunnel.
+// Connection returns the object in which the gateway's pod reports the state of the tunnel.
 func (g Gateway) Connection() *networkingv1beta1.Connection {
 	kind := networkingv1beta1.WgGatewayServerKind
 	if g.Type == networkingv1beta1.ConnectionTypeClient {
@@ -111,24 +110,24 @@ func (g Gateway) Connection() *networkingv1beta1.Connection {
 	}
 }
 
-// Fabric has a gateway's settings for the cluster's nodes.
+// Fabric contains a gateway's settings for the cluster's nodes.
 type Fabric struct {
 	PodIP  string
 	Gone   bool // no pod of the gateway has PodIP any more
 	Remote []networkingv1beta1.CIDR
 	MTU    int
-	// Host is the address of the pod's node, if it takes packets for the pod.
+	// Host is the address of the pod's node, if the node forwards packets to the pod.
 	Host netip.Addr
 	// NodeIPs are the addresses of the nodes on which the gateway's pods run.
 	NodeIPs []string
 	Hosts   []netip.Addr // addresses that the peer is allowed to reach by external addresses
 	LeftOut []string     // for people: addresses in the peer's ranges that are left out, with reasons
-	// Also are those of the peer's ranges for which nodes have to confirm their routes.
+	// Also are the peer's ranges for which nodes have to confirm their routes.
 	Also []netip.Prefix
 }
 
-// InternalFabric gives the cluster's nodes the addresses that lead to the gateway's pod, and the
-// address of that pod.
+// InternalFabric returns the object from which the cluster's nodes learn the ranges of the peer, and the
+// address of the gateway's pod.
 func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 	ip := networkingv1beta1.IP(f.PodIP)
 	meta := g.meta(g.Name)
@@ -161,9 +160,9 @@ func (g Gateway) InternalFabric(f Fabric) *networkingv1beta1.InternalFabric {
 	}
 }
 
-// TenantAccess gives the operator, which runs in namespace home, its rights in a tenant's
-// namespace. The rights end when the owners are deleted. Owners are Configurations or servers
-// for invited peers; each kind has a binding of its own.
+// TenantAccess gives the operator, which runs in namespace home, its rights in a tenant's namespace. The
+// rights end when the owners are deleted. Owners are Configurations or servers for invited peers. Each kind
+// has its own binding.
 func TenantAccess(namespace, home string, owners []wire.Object) *rbacv1.RoleBinding {
 	b := &rbacv1.RoleBinding{
 		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
@@ -185,8 +184,8 @@ func TenantAccess(namespace, home string, owners []wire.Object) *rbacv1.RoleBind
 	return b
 }
 
-// GatewayAccess lets the pods of these gateways read the nodes' reports. They may read nothing
-// else outside their namespace.
+// GatewayAccess lets the pods of these gateways read the nodes' reports. The pods may read nothing else
+// outside their namespace.
 func GatewayAccess(gateways []types.NamespacedName) *rbacv1.ClusterRoleBinding {
 	b := &rbacv1.ClusterRoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
@@ -208,8 +207,8 @@ type Host struct {
 
 const hostsKey = "hosts.json"
 
-// HostsConfigMap gives the gateway's pod the hosts that its peer is allowed to reach. So the pod
-// needs no right to read IPs, which are in all namespaces.
+// HostsConfigMap returns the list of hosts that the peer is allowed to reach, for the gateway's pod. So the
+// pod needs no right to read IPs, which are in all namespaces.
 func (g Gateway) HostsConfigMap(hosts []Host) (*corev1.ConfigMap, error) {
 	text, err := json.Marshal(hosts)
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// gatewayTemplate is the pod of a gateway and, for a server, its Service. MKNOD is for nodes
-// without kernel WireGuard, if the container's /dev has no net/tun. The pod has no probes: the
-// operator reads the gateway's state from the Connection before it replaces the next gateway,
-// and a restart by the kubelet would end a tunnel that the kernel keeps.
+// gatewayTemplate is the pod of a gateway and, for a server, its Service. MKNOD is needed on nodes without
+// kernel WireGuard, if the container has no /dev/net/tun. The pod has no probes, because the operator reads
+// the gateway's state from the Connection, and a restart by the kubelet would end a tunnel that the kernel
+// keeps.
 const gatewayTemplate = `
 metadata:
   name: "{{ .Name }}"
@@ -89,9 +89,9 @@ spec:
             secret: {secretName: "{{ .SecretName }}"}
 `
 
-// serviceTemplate publishes the pod as soon as it has an address. Kubernetes notices about a
-// second late that the tunnel listens. A client that dials meanwhile would be refused (2.7 s
-// to Connected, in place of 1.9 s).
+// serviceTemplate publishes the pod as soon as it has an address. Readiness would come about a second after
+// the tunnel listens, and a client that dials meanwhile would be refused (2.7 s to Connected, instead of 1.9
+// s).
 const serviceTemplate = `
   service:
     metadata:
@@ -113,8 +113,8 @@ const serviceTemplate = `
         ?nodePort: "{{ .Spec.Endpoint.NodePort }}"
 `
 
-// GatewayTemplates are the templates of a new installation, with Liqo's names. image is the
-// gateway's image. One of the replicas holds the tunnel.
+// GatewayTemplates are the templates of a new installation, with Liqo's names. image is the gateway's image.
+// Only one of the replicas holds the tunnel.
 func GatewayTemplates(namespace, image string, replicas int, pods PodSettings) ([]wire.Object, error) {
 	if CriticalPriority(pods.PriorityClassName) { // the operator would refuse the templates
 		return nil, fmt.Errorf("pods of gateways: priorityClassName %s is for the cluster's own programs: give gateways another one, such as %s", pods.PriorityClassName, wire.GatewayPriorityClass)
@@ -158,7 +158,7 @@ func parseTemplate(text, image string, replicas int, role string, pods PodSettin
 	return tmpl, nil
 }
 
-// applyToTemplate is [PodSettings.Apply] for the pods of a template's Deployment.
+// applyToTemplate is like [PodSettings.Apply], for the pods of a template's Deployment.
 func (s PodSettings) applyToTemplate(tmpl map[string]any) error {
 	path := []string{"spec", "deployment", "spec", "template"}
 	fields, _, err := unstructured.NestedMap(tmpl, path...)
@@ -176,8 +176,8 @@ func (s PodSettings) applyToTemplate(tmpl map[string]any) error {
 	return unstructured.SetNestedMap(tmpl, fields, path...)
 }
 
-// TemplateReplicas is the number of pods of a gateway with this template from the API server; 0
-// if there is no template, or if it has no number.
+// TemplateReplicas returns the number of pods of a gateway with this template from the API server; 0 if there
+// is no template, or no number in it.
 func TemplateReplicas(template wire.Object) int {
 	u, ok := template.(*unstructured.Unstructured)
 	if !ok {

@@ -408,7 +408,7 @@ func services(p InstallParams) []string {
 }
 
 // OperatorParams reads the parameters of an installation from its operator's Deployment: image, pools, the
-// cluster's ranges, role in lending, APIServer, Lend, the operator's replicas and the settings of pods. A range
+// cluster's ranges, role in lending, APIServer, Lend, Services, the operator's replicas and the settings of pods. A range
 // is empty if the installation did not state it.
 func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 	p.Pods = rememberedPods(d)

@@ -1,5 +1,4 @@
-// Package render turns parameters into the Kubernetes objects that connect two
-// clusters. It is pure: it talks to no cluster.
+// Package render turns parameters into the Kubernetes objects that connect two clusters. It is pure.
 package render
 
 import (
@@ -21,7 +20,7 @@ type Tenant struct {
 	Name string
 }
 
-// ObjectName is the name of the connection's objects.
+// ObjectName returns the name of the connection's objects.
 func (t Tenant) ObjectName() string { return cmp.Or(t.Name, string(t.Remote)) }
 
 func (t Tenant) meta(name string) metav1.ObjectMeta {
@@ -32,7 +31,7 @@ func (t Tenant) labels() map[string]string {
 	return map[string]string{wire.LabelRemoteCluster: string(t.Remote), wire.LabelManagedBy: wire.ManagedBy}
 }
 
-// TenantNamespace is the namespace of a connection. Its pod security level is "privileged":
+// TenantNamespace returns the namespace of a connection. Its pod security level is "privileged", because
 // Liqo's gateways are privileged, and ours need NET_ADMIN, which no lower level allows.
 func TenantNamespace(t Tenant) *corev1.Namespace {
 	labels := t.labels()
@@ -46,8 +45,8 @@ func TenantNamespace(t Tenant) *corev1.Namespace {
 	}
 }
 
-// CreatedByUs reports whether our program has created the namespace. Other namespaces are used
-// as they are: we never label or delete them.
+// CreatedByUs reports whether our program has created the namespace. We never label or delete other
+// namespaces.
 func CreatedByUs(ns wire.Object) bool {
 	return ns.GetAnnotations()[wire.AnnotationCreated] == ns.GetName()
 }
@@ -59,9 +58,8 @@ func MadeByUs(o wire.Object) bool {
 	return manager == wire.ManagedBy || manager == wire.OperatorName
 }
 
-// TakesOver reports whether an apply of want would silently take over an object that somebody
-// else made with a name of ours. In a plan that changes such an object on purpose, want
-// lacks our label.
+// TakesOver reports whether an apply of want would take over an object that another program or person has
+// made with a name of ours. A plan that changes such an object on purpose omits our label from want.
 func TakesOver(live, want wire.Object) bool {
 	return want.GetLabels()[wire.LabelManagedBy] != "" && !MadeByUs(live)
 }
@@ -72,7 +70,7 @@ type Networks struct {
 	External []networkingv1beta1.CIDR
 }
 
-// Configuration gives a cluster the address ranges of its peer.
+// Configuration returns the object with the address ranges of a cluster's peer.
 func Configuration(t Tenant, remote Networks) *networkingv1beta1.Configuration {
 	return &networkingv1beta1.Configuration{
 		TypeMeta:   networkingType(networkingv1beta1.ConfigurationKind),
@@ -90,7 +88,7 @@ type TemplateRef struct {
 	Kind, APIVersion string
 }
 
-// TemplateOf is a gateway's reference to its template. kind is Liqo's kind of such templates.
+// TemplateOf returns a gateway's reference to its template. kind is Liqo's kind of such templates.
 func TemplateOf(ref corev1.ObjectReference, kind string) TemplateRef {
 	t := TemplateRef{Name: ref.Name, Namespace: ref.Namespace}
 	if ref.Kind != "" && ref.Kind != kind {
@@ -111,7 +109,7 @@ type ServerParams struct {
 	Relay          string // host:port of the relay that the gateway dials; "": the gateway waits for its client
 }
 
-// GatewayServer is the end of a tunnel that the other end dials.
+// GatewayServer returns the end of a tunnel that the other end dials.
 func GatewayServer(p ServerParams) *networkingv1beta1.GatewayServer {
 	endpoint := networkingv1beta1.Endpoint{Port: int32(p.Port), ServiceType: p.ServiceType}
 	if p.NodePort != 0 {
@@ -144,7 +142,7 @@ type ClientParams struct {
 	MTU       int // bytes
 }
 
-// GatewayClient is the end of a tunnel that dials.
+// GatewayClient returns the end of a tunnel that dials.
 func GatewayClient(p ClientParams) *networkingv1beta1.GatewayClient {
 	return &networkingv1beta1.GatewayClient{
 		TypeMeta:   networkingType(networkingv1beta1.GatewayClientKind),
@@ -152,7 +150,7 @@ func GatewayClient(p ClientParams) *networkingv1beta1.GatewayClient {
 		Spec: networkingv1beta1.GatewayClientSpec{
 			ClientTemplateRef: templateRef(networkingv1beta1.WgGatewayClientTemplateKind, p.Template),
 			MTU:               p.MTU,
-			// Only the scalar port: Liqo v1.2.0 and older prune the list form.
+			// The port is only set here, because Liqo v1.2.0 and older prune the form with a list.
 			Endpoint: networkingv1beta1.EndpointStatus{
 				Addresses: p.Addresses, Port: int32(p.Port), Protocol: new(corev1.ProtocolUDP),
 			},
@@ -160,8 +158,8 @@ func GatewayClient(p ClientParams) *networkingv1beta1.GatewayClient {
 	}
 }
 
-// PublicKey gives a cluster the WireGuard public key of its peer. owner is the gateway on the
-// same cluster, or nil: Kubernetes deletes the PublicKey with its owner.
+// PublicKey returns the object with the WireGuard public key of a cluster's peer. owner is the gateway on the
+// same cluster, with which Kubernetes deletes the PublicKey; it may be nil.
 func PublicKey(t Tenant, key [32]byte, owner wire.Object) *networkingv1beta1.PublicKey {
 	meta := t.meta(t.ObjectName())
 	meta.Labels[wire.LabelGatewayResource] = "true"
@@ -175,8 +173,8 @@ func PublicKey(t Tenant, key [32]byte, owner wire.Object) *networkingv1beta1.Pub
 	}
 }
 
-// OwnerReference makes owner the controller of an object. The owner must have
-// been read from a cluster (UID) and carry its kind.
+// OwnerReference makes owner the controller of an object. The owner must have a UID from a cluster, and its
+// kind.
 func OwnerReference(owner wire.Object) metav1.OwnerReference {
 	gvk := owner.GetObjectKind().GroupVersionKind()
 	return metav1.OwnerReference{
@@ -185,7 +183,7 @@ func OwnerReference(owner wire.Object) metav1.OwnerReference {
 	}
 }
 
-// Network reserves an address range. kind is the value of [wire.LabelNetworkType].
+// Network returns an object that reserves an address range. kind is the value of [wire.LabelNetworkType].
 func Network(namespace, name, kind, cidr string, preAllocated uint32) *ipamv1alpha1.Network {
 	return &ipamv1alpha1.Network{
 		TypeMeta: metav1.TypeMeta{APIVersion: ipamv1alpha1.SchemeGroupVersion.String(), Kind: ipamv1alpha1.NetworkKind},

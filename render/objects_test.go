@@ -25,7 +25,7 @@ import (
 // separator stands between input and expected output in a golden file.
 const separator = "\n----------\n"
 
-// Each file in testdata/objects is a builder's input and the YAML that it gives.
+// Each file in testdata/objects contains a builder's input and the resulting YAML.
 func TestObjects(t *testing.T) {
 	files, err := filepath.Glob("testdata/objects/*.txt")
 	if err != nil || len(files) == 0 {
@@ -107,13 +107,13 @@ type gatewayInput struct {
 	PodIP  string
 	CIDRs  []networkingv1beta1.CIDR
 	MTU    int
-	// LeftOut of the peer's ranges.
+	// LeftOut are addresses in the peer's ranges.
 	LeftOut []string
 }
 
 type owner struct{ Kind, Name, UID string }
 
-// object is nil for no owner.
+// object returns nil if there is no owner.
 func (o owner) object() wire.Object {
 	meta := metav1.ObjectMeta{Name: o.Name, UID: types.UID(o.UID)}
 	kind := metav1.TypeMeta{APIVersion: networkingv1beta1.GroupVersion.String(), Kind: o.Kind}
@@ -126,7 +126,7 @@ func (o owner) object() wire.Object {
 	return nil
 }
 
-// children are all that a gateway's operator makes beside its programs.
+// children returns the objects that the operator makes for a gateway, except its programs.
 func children(t *testing.T, in gatewayInput) []wire.Object {
 	t.Helper()
 	g := render.Gateway{Tenant: in.Tenant, Name: in.Name, Type: in.Type, Owner: in.Owner.object()}

@@ -16,19 +16,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// The operator makes pods from gateway templates, for anybody who may write templates. So these
-// pods may do no more than our own: every setting that is not known to be harmless is refused.
-// The rules are the Pod Security Standard "baseline", checked with Kubernetes' own code. The
-// namespace can't enforce that standard, because it forbids NET_ADMIN. Our rules for volumes
-// and capabilities are stricter. Further rules are for things that the standard ignores: the
-// gateway's ServiceAccount, its Secret, the choice of nodes, and priorities.
+// The operator makes pods from gateway templates of any user with the right to write templates. So these pods
+// must have no more rights than our own: every setting that is not known to be harmless is refused. The rules
+// are the Pod Security Standard "baseline", checked with Kubernetes' own code. The standard forbids NET_ADMIN,
+// which a gateway needs, so the namespace can't enforce it. Our own rules replace those of the standard for
+// volumes and capabilities: they allow NET_ADMIN, but fewer kinds of volumes, and fewer other capabilities.
+// Further rules are about things that the standard ignores: the gateway's ServiceAccount, its Secret, the
+// choice of nodes, and priorities.
 
 // gatewayCapabilities are the capabilities that a gateway's container may add; see gatewayTemplate.
 var gatewayCapabilities = []corev1.Capability{"NET_ADMIN", "MKNOD"}
 
-// RefusedError lists the settings of a template that no gateway gets.
+// RefusedError lists the settings of a template that a gateway must not have.
 type RefusedError struct {
-	what   string // the object that may not have them
+	what   string // the object that must not have these settings
 	Fields []FieldError
 }
 
@@ -40,9 +41,9 @@ func (e *RefusedError) Error() string {
 	return e.what + " may not have " + strings.Join(found, ", ")
 }
 
-// CheckPods reports every setting of d's pods that a gateway's pod does not need and that would
-// affect more than the pod. d has the template's values filled in. keys is the name of the
-// Secret with the gateway's keys. The error is a [RefusedError].
+// CheckPods reports every setting of d's pods that a gateway's pod does not need, if the setting would affect
+// more than the pod. d is made from a filled template. keys is the name of the Secret with the gateway's
+// keys. The error is a [RefusedError].
 func (g Gateway) CheckPods(d *appsv1.Deployment, keys string) error {
 	const pod = ".spec.deployment.spec.template.spec"
 	c := podCheck{keys: keys}
@@ -78,8 +79,8 @@ func (g Gateway) CheckPods(d *appsv1.Deployment, keys string) error {
 	return c.result("its pods")
 }
 
-// CriticalPriority reports whether a priority class is for programs that a cluster can't work
-// without: Kubernetes evicts other pods for its pods, and quotas count them apart.
+// CriticalPriority reports whether a priority class is for programs that a cluster can't work without.
+// Kubernetes evicts other pods to make room for a pod of such a class, and quotas count such pods separately.
 func CriticalPriority(class string) bool {
 	return class == "system-node-critical" || class == "system-cluster-critical"
 }
@@ -87,9 +88,9 @@ func CriticalPriority(class string) bool {
 // baseline evaluates the latest Pod Security Standards of the release in go.mod.
 var baseline = sync.OnceValues(func() (policy.Evaluator, error) { return policy.NewEvaluator(policy.DefaultChecks(), nil) })
 
-// baseline refuses what the standard "baseline" forbids. It judges a pod without its containers,
-// or with one container, so that each refusal has a field. Other checks judge volumes,
-// capabilities, and sysctls of the pod's own network.
+// baseline refuses settings that the standard "baseline" forbids. It judges a pod without its containers, or
+// with one container, so that each refusal names a field. Other functions judge volumes and capabilities. The
+// sysctls "net." are allowed, because they change only the pod's own network.
 func (c *podCheck) baseline(meta *metav1.ObjectMeta, pod corev1.PodSpec) {
 	rules, err := baseline()
 	if err != nil {
@@ -154,7 +155,7 @@ func (c *podCheck) volume(v *corev1.Volume) {
 			switch {
 			case p.Secret != nil:
 				c.secret(p.Secret.Name)
-			case p.ConfigMap != nil, p.DownwardAPI != nil, p.ServiceAccountToken != nil: // the token is of the gateway's own account
+			case p.ConfigMap != nil, p.DownwardAPI != nil, p.ServiceAccountToken != nil: // the token belongs to the gateway's own account
 			default:
 				c.refuse(true, "the source of projected volume %q", v.Name)
 			}

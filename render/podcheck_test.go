@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// filledServer is what the operator makes of our own template.
+// filledServer returns the objects that the operator makes from our own template.
 func filledServer(t *testing.T, g Gateway) (*appsv1.Deployment, *corev1.Service) {
 	t.Helper()
 	templates, err := GatewayTemplates("liqo", "image", 1, PodSettings{})
@@ -39,8 +39,8 @@ func filledServer(t *testing.T, g Gateway) (*appsv1.Deployment, *corev1.Service)
 	return d, s
 }
 
-// TestPodsOfTemplatesReachNothingElse has the pods of our own template pass, and
-// none that reach beyond the gateway.
+// TestPodsOfTemplatesReachNothingElse tests that the pods of our own template pass, and that pods with access
+// beyond the gateway do not.
 func TestPodsOfTemplatesReachNothingElse(t *testing.T) {
 	g := Gateway{Name: "milan"}
 	volume := func(s corev1.VolumeSource) func(*corev1.PodSpec) {
@@ -137,7 +137,7 @@ func TestPodsOfTemplatesReachNothingElse(t *testing.T) {
 	}
 }
 
-// What is refused is named by its field.
+// The error names the refused field.
 func TestWhatATemplateMayNotHaveHasItsField(t *testing.T) {
 	g := Gateway{Name: "milan"}
 	d, s := filledServer(t, g)

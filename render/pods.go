@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// PodSettings are an admin's settings for pods. The fields have the names and the meaning of a
-// PodSpec's. An empty field leaves the program's own setting.
+// PodSettings are an admin's settings for pods. The fields have the same names and meanings as those of a
+// PodSpec. An empty field keeps the program's own setting.
 type PodSettings struct {
 	ImagePullSecrets  []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 	NodeSelector      map[string]string             `json:"nodeSelector,omitempty"`
@@ -45,7 +45,7 @@ func (l *LogLevel) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// logLevelVariable is the environment variable with a program's level: cmd/liqo-gateway reads it.
+// logLevelVariable is the environment variable with a program's level. cmd/liqo-gateway reads it.
 const logLevelVariable = "LOG_LEVEL"
 
 // ProgramSettings are the settings of all pods of an installation, with exceptions for each
@@ -64,8 +64,8 @@ func ParsePods(text []byte) (*ProgramSettings, error) {
 	return s, yaml.UnmarshalStrict(text, s)
 }
 
-// annotationPods on the operator's Deployment has the settings as JSON, so that an installation
-// that is repeated without settings keeps them.
+// annotationPods on the operator's Deployment contains the settings as JSON, so that a repeated installation
+// without settings keeps them.
 const annotationPods = "liqo-tui.dev/pod-settings"
 
 func (s *ProgramSettings) remember(d *appsv1.Deployment) error {
@@ -84,13 +84,13 @@ func (s *ProgramSettings) remember(d *appsv1.Deployment) error {
 func rememberedPods(d *appsv1.Deployment) *ProgramSettings {
 	text, ok := d.Annotations[annotationPods]
 	s, err := ParsePods([]byte(text))
-	if !ok || err != nil { // written by nobody, or by another release
+	if !ok || err != nil { // nobody has written it, or another release has
 		return nil
 	}
 	return s
 }
 
-// ForOperator are the settings of the operator's pod.
+// ForOperator returns the settings of the operator's pod.
 func (s *ProgramSettings) ForOperator() PodSettings {
 	if s == nil {
 		return PodSettings{}
@@ -98,7 +98,7 @@ func (s *ProgramSettings) ForOperator() PodSettings {
 	return s.Operator.or(s.PodSettings)
 }
 
-// ForGateway are the settings of gateways' pods.
+// ForGateway returns the settings of gateways' pods.
 func (s *ProgramSettings) ForGateway() PodSettings {
 	if s == nil {
 		return PodSettings{}
@@ -106,7 +106,7 @@ func (s *ProgramSettings) ForGateway() PodSettings {
 	return s.Gateway.or(s.PodSettings)
 }
 
-// ForFabric are the settings of node agents' pods.
+// ForFabric returns the settings of node agents' pods.
 func (s *ProgramSettings) ForFabric() PodSettings {
 	if s == nil {
 		return PodSettings{}
@@ -114,7 +114,7 @@ func (s *ProgramSettings) ForFabric() PodSettings {
 	return s.Fabric.or(s.PodSettings)
 }
 
-// or returns s, with common's values in place of empty fields.
+// or returns s with the values of common instead of empty fields.
 func (s PodSettings) or(common PodSettings) PodSettings {
 	if s.ImagePullSecrets == nil {
 		s.ImagePullSecrets = common.ImagePullSecrets
@@ -138,8 +138,8 @@ func (s PodSettings) or(common PodSettings) PodSettings {
 	return s
 }
 
-// Apply gives a pod the settings of all our pods, and those of s. The program's own labels stay:
-// selectors use them.
+// Apply gives a pod the settings of all our pods, and the settings of s. It keeps the program's own labels,
+// because selectors use them.
 func (s PodSettings) Apply(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	spec.SecurityContext = cmp.Or(spec.SecurityContext, &corev1.PodSecurityContext{})
 	spec.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
@@ -163,8 +163,8 @@ func (s PodSettings) Apply(meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	meta.Annotations = union(s.Annotations, meta.Annotations)
 }
 
-// withRequests returns what is asked, with the program's own request of each resource for which none
-// is asked. Without one, Kubernetes requests as much as the limit: a limit of two CPUs would reserve both.
+// withRequests adds the program's own request for each resource without a requested amount. Otherwise
+// Kubernetes requests as much as the limit, so that a limit of two CPUs would reserve both.
 func withRequests(asked corev1.ResourceRequirements, own corev1.ResourceList) corev1.ResourceRequirements {
 	requests := maps.Clone(own)
 	if requests == nil {
@@ -177,7 +177,7 @@ func withRequests(asked corev1.ResourceRequirements, own corev1.ResourceList) co
 	return asked
 }
 
-// union has the entries of both maps. If both have a key, own's value counts.
+// union returns the entries of both maps. If both have a key, the value of own counts.
 func union(asked, own map[string]string) map[string]string {
 	if len(asked)+len(own) == 0 {
 		return nil
@@ -190,24 +190,23 @@ func union(asked, own map[string]string) map[string]string {
 	return all
 }
 
-// virtualNodes are the labels of nodes without a kernel of their own: those of
-// Liqo, of virtual-kubelet (Azure's virtual nodes have its label) and of AWS
-// Fargate. They tolerate no pod that needs the node's network, and a DaemonSet
-// that tolerates everything would wait for them for ever.
+// virtualNodes are the labels of nodes without a kernel of their own: those of Liqo, of virtual-kubelet
+// (Azure's virtual nodes have its label) and of AWS Fargate. Pods that need the node's network can't run on
+// them, and a DaemonSet that tolerates everything would wait for them for ever.
 var virtualNodes = []corev1.NodeSelectorRequirement{
 	{Key: "liqo.io/type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"virtual-node"}},
 	{Key: "type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"virtual-kubelet"}},
 	{Key: "eks.amazonaws.com/compute-type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"fargate"}},
 }
 
-// VirtualNode reports whether a node with these labels has no kernel of its own. The address of
-// such a node, if it has one, is that of a pod.
+// VirtualNode reports whether a node with these labels has no kernel of its own. If such a node has an
+// address, it is the address of a pod.
 func VirtualNode(labels map[string]string) bool {
 	return slices.ContainsFunc(virtualNodes, func(r corev1.NodeSelectorRequirement) bool { return slices.Contains(r.Values, labels[r.Key]) })
 }
 
-// Excluded returns the reason that the programs of an installation don't run on a node with
-// these labels; "" if they do. It judges like their pods' selectors.
+// Excluded returns the reason that the programs of an installation don't run on a node with these labels; ""
+// if they run there. It gives the same result as the selectors of their pods.
 func Excluded(labels map[string]string) string {
 	if os := labels[corev1.LabelOSStable]; os != "linux" {
 		return "runs " + cmp.Or(os, "an unknown system")
@@ -220,7 +219,7 @@ func Excluded(labels map[string]string) string {
 	return ""
 }
 
-// FitnessLabels returns those of a node's labels that [Excluded] reads.
+// FitnessLabels returns the labels of a node that [Excluded] reads.
 func FitnessLabels(all map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range all {
@@ -236,7 +235,7 @@ func (s *ProgramSettings) PlacesFabric() bool {
 	return s != nil && (s.NodeSelector != nil || s.Affinity != nil || s.Fabric.NodeSelector != nil || s.Fabric.Affinity != nil)
 }
 
-// realNodes returns the affinity asked, which now also leaves out virtual nodes.
+// realNodes returns the affinity asked, with a condition that also excludes virtual nodes.
 func realNodes(asked *corev1.Affinity) *corev1.Affinity {
 	affinity := asked.DeepCopy()
 	if affinity == nil {

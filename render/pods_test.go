@@ -17,8 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// TestPodsOfAnInstallation has every pod keep off nodes that can't run it, and
-// follow what the admin asks, the pods of gateways included.
+// TestPodsOfAnInstallation tests that no pod can be on a node that can't run it, and that all pods, also
+// those of gateways, follow the admin's settings.
 func TestPodsOfAnInstallation(t *testing.T) {
 	asked, err := render.ParsePods([]byte(`
 imagePullSecrets: [{name: registry}]
@@ -95,7 +95,7 @@ fabric: {tolerations: [{key: gpu, operator: Exists}]}
 	}
 }
 
-// The operator refuses gateways with such a priority, so an installation does not ask for it.
+// The operator refuses gateways with such a priority, so an installation does not request it.
 func TestAnInstallationAsksForNoGatewaysWithACriticalPriority(t *testing.T) {
 	for settings, refused := range map[string]bool{
 		"priorityClassName: system-cluster-critical":                                    true,
@@ -114,8 +114,8 @@ func TestAnInstallationAsksForNoGatewaysWithACriticalPriority(t *testing.T) {
 	}
 }
 
-// API servers such as GKE's admit critical pods to kube-system, and elsewhere only where a
-// quota names their priority. Gateways are in namespaces that have none.
+// API servers such as GKE's admit critical pods only to kube-system, and to namespaces with a quota that
+// names their priority. Namespaces of gateways have no such quota.
 func TestCriticalPodsAreAdmittedOutsideOfKubeSystem(t *testing.T) {
 	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "registry.example/gateway:1", Namespace: "network"})
 	if err != nil {
@@ -142,7 +142,7 @@ func TestCriticalPodsAreAdmittedOutsideOfKubeSystem(t *testing.T) {
 	}
 }
 
-// podsOf are the pods that objects ask for, by the name of what asks.
+// podsOf returns the pods that objects request, by the name of the object.
 func podsOf(t *testing.T, objects []wire.Object) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	pods := map[string]corev1.PodTemplateSpec{}
@@ -172,7 +172,7 @@ func podsOf(t *testing.T, objects []wire.Object) map[string]corev1.PodTemplateSp
 	return pods
 }
 
-// The programs' own selectors decide where they run: what is said of a node agrees.
+// The programs' own selectors decide where they run. The text about a node has to agree.
 func TestNodesThatCantRunThePrograms(t *testing.T) {
 	linux := func(more ...string) map[string]string {
 		labels := map[string]string{"kubernetes.io/os": "linux", "other": "label"}

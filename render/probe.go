@@ -15,9 +15,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// A probe is a pod that measures the path to another probe's pod in the other cluster. An annotation
-// of its pod has the task, once the other pod's address is known. Its termination message has the
-// result.
+// A probe is a pod that measures the path to a probe's pod in the other cluster. An annotation contains its
+// task when the other pod's address is known. Its termination message contains the result.
 const (
 	ProbeName = "liqo-tui-probe"
 	// ProbePort is the UDP and TCP port on which a probe answers.
@@ -26,20 +25,20 @@ const (
 	ProbeContainer = "probe"
 	// AnnotationProbeTarget on a probe's pod holds a [ProbeTarget].
 	AnnotationProbeTarget = "liqo-tui.dev/probe-target"
-	// ProbeTargetFile is the file in which the probe finds that annotation.
+	// ProbeTargetFile is the file in which the probe finds this annotation.
 	ProbeTargetFile = "/etc/liqo-tui/probe-target"
 
-	// A probe that nobody removes ends by itself, and Kubernetes deletes it.
+	// A probe that no program removes ends by itself, and Kubernetes deletes it.
 	probeLife  = 120 // seconds until it ends
 	probeRests = 30  // seconds until it is deleted after its end
 )
 
 // ProbeTarget is a probe's task.
 type ProbeTarget struct {
-	Address string `json:"address,omitempty"` // of the other probe's pod, as this cluster sees it
-	// Throughput is set if the probe also measures throughput. That fills the path for a few seconds.
+	Address string `json:"address,omitempty"` // of the other probe's pod, as seen from this cluster
+	// Throughput is set if the probe also measures throughput. This fills the path for a few seconds.
 	Throughput bool `json:"throughput,omitempty"`
-	// Ways is the task before the clusters are connected: the probe tries ways to the other one.
+	// Ways is the task before the clusters are connected: the probe tries ways to the other cluster.
 	Ways *ProbeWays `json:"ways,omitempty"`
 }
 
@@ -48,36 +47,36 @@ type ProbeWays struct {
 	Token     string   `json:"token"`               // the token that the other probe answers
 	Addresses []string `json:"addresses,omitempty"` // possible addresses of the other probe, host:port
 	API       ProbeAPI `json:"api,omitzero"`
-	// Alone is set if no other probe dials this one, so that it need not wait for one.
+	// Alone is set if no other probe dials this one.
 	Alone bool `json:"alone,omitempty"`
 	// Until is the time at which the probe has to end, by the clock of its cluster.
 	Until time.Time `json:"until"`
 }
 
-// ProbeAPI is an API server that a probe asks for its version, without credentials.
+// ProbeAPI is an API server whose version a probe requests, without credentials.
 type ProbeAPI struct {
-	URL string `json:"url,omitempty"` // "" if there is none to ask
-	// CA are the certificates to trust, PEM; if it is empty, every certificate is accepted.
+	URL string `json:"url,omitempty"` // "" if there is none
+	// CA are the trusted certificates, as PEM. If it is empty, every certificate is accepted.
 	CA []byte `json:"ca,omitempty"`
 }
 
-// ProbeResult is the result of a probe, in the direction from it to its target.
+// ProbeResult is the result of a probe, in the direction from the probe to its target.
 type ProbeResult struct {
 	Sent      int   `json:"sent"`
 	Received  int   `json:"received"`
 	MinMicros int64 `json:"minMicros,omitempty"` // round trips
 	AvgMicros int64 `json:"avgMicros,omitempty"`
 	MaxMicros int64 `json:"maxMicros,omitempty"`
-	// LargestPacket that reached the target unfragmented, in bytes with its IP
-	// header; 0 if none did.
+	// LargestPacket is the largest packet that reached the target unfragmented, in bytes with its IP header;
+	// 0 if none did.
 	LargestPacket int `json:"largestPacket,omitempty"`
-	// Bits per second to and from the target; 0 if not measured.
+	// ToBits and FromBits are bits per second to and from the target; 0 if they were not measured.
 	ToBits   int64 `json:"toBits,omitempty"`
 	FromBits int64 `json:"fromBits,omitempty"`
-	// Refused is why the packets did not arrive, and the address of the host that said so by
-	// ICMP, if nothing was received; "" if no host said it.
+	// Refused is the reason from an ICMP error, and its sender, if nothing was received; "" if there was no
+	// such error.
 	Refused string `json:"refused,omitempty"`
-	// Error is why the probe could not measure everything.
+	// Error is the reason that the probe could not measure everything.
 	Error string `json:"error,omitempty"`
 	// Ways is the result of [ProbeTarget.Ways].
 	Ways *ProbeWaysResult `json:"ways,omitempty"`
@@ -86,10 +85,10 @@ type ProbeResult struct {
 // ProbeWaysResult is the result of [ProbeWays].
 type ProbeWaysResult struct {
 	Dials []ProbeDial `json:"dials,omitempty"`
-	// Arrived counts the other probe's packets; From are their source addresses on arrival.
+	// Arrived is the number of the other probe's packets, and From are their source addresses on arrival.
 	Arrived int      `json:"arrived,omitempty"`
 	From    []string `json:"from,omitempty"`
-	// API is the HTTP status of the API server's answer; 0 for none.
+	// API is the HTTP status of the API server's answer; 0 if there was none.
 	API      int    `json:"api,omitempty"`
 	APIError string `json:"apiError,omitempty"`
 }
@@ -119,14 +118,14 @@ type ProbeParams struct {
 	Name   string
 	Image  string
 	Token  string      // a secret of both probes, in hexadecimal digits
-	Owner  wire.Object // Kubernetes deletes the probe with it; has its kind set; nil for none
+	Owner  wire.Object // Kubernetes deletes the probe with this object, which has its kind set; nil for none
 	Pods   PodSettings
-	// Node is the node that the probe has to run on, whatever its taints are; "" leaves the
-	// choice to the scheduler, which avoids nodes of gateways.
+	// Node is the node on which the probe has to run, in spite of its taints; "" leaves the choice to the
+	// scheduler, which avoids nodes of gateways.
 	Node string
 }
 
-// ProbeLabels are the labels of a probe's pod for a peer, without those that the Job adds.
+// ProbeLabels returns the labels of a probe's pod for a peer, without the labels that the Job adds.
 func ProbeLabels(remote wire.ClusterID) map[string]string {
 	labels := map[string]string{wire.LabelAppName: ProbeName, wire.LabelManagedBy: wire.ManagedBy}
 	if remote != "" {
@@ -135,8 +134,8 @@ func ProbeLabels(remote wire.ClusterID) map[string]string {
 	return labels
 }
 
-// Probe is the Job that runs a probe's pod. A Job, because Kubernetes removes it
-// after its end, even if the program that made it has died.
+// Probe returns the Job that runs a probe's pod. Kubernetes removes a Job after its end, even if the program
+// that made it has died.
 func Probe(p ProbeParams) *batchv1.Job {
 	labels := ProbeLabels(p.Tenant.Remote)
 	job := &batchv1.Job{
@@ -162,11 +161,11 @@ func Probe(p ProbeParams) *batchv1.Job {
 	return job
 }
 
-// ProbeService leads to the pod of a probe as the Service of a gateway server with these
+// ProbeService returns a Service that leads to a probe's pod as the Service of a gateway server with these
 // parameters leads to the gateway. Kubernetes deletes it with the Job, which has to exist.
 func ProbeService(job *batchv1.Job, p ServerParams) *corev1.Service {
 	owner := job.DeepCopy()
-	owner.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job")) // typed clients drop it
+	owner.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job")) // typed clients drop the kind
 	return &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -182,8 +181,8 @@ func ProbeService(job *batchv1.Job, p ServerParams) *corev1.Service {
 	}
 }
 
-// probeNode leads a probe to this node, or away from the gateway's node. There its packets would
-// pass no other node's filters, and a path that only that node has would count as good.
+// probeNode binds a probe to this node, or keeps it away from the gateway's node, where its packets would
+// pass no other node's filters.
 func probeNode(node string) (*corev1.Affinity, []corev1.Toleration) {
 	if node == "" {
 		gateways := metav1.LabelSelector{MatchLabels: map[string]string{wire.LabelComponent: "gateway"}}
@@ -199,7 +198,7 @@ func probeNode(node string) (*corev1.Affinity, []corev1.Toleration) {
 	}}, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 }
 
-// probePod needs no rights at all: it passes the strictest Pod Security Standard.
+// probePod returns a pod without any rights, which passes the strictest Pod Security Standard.
 func probePod(p ProbeParams) corev1.PodSpec {
 	const volume, user = "target", 65532
 	return corev1.PodSpec{

@@ -9,7 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Settings of pods have an affinity of their own, which leaves out virtual nodes.
+// Settings of pods have an affinity of their own, which excludes virtual nodes.
 func TestAProbeAvoidsTheGatewaysNodeOrRunsOnItsOwn(t *testing.T) {
 	pod := render.Probe(render.ProbeParams{Name: "p"}).Spec.Template.Spec
 	if anti := pod.Affinity.PodAntiAffinity; anti == nil || len(anti.PreferredDuringSchedulingIgnoredDuringExecution) != 1 || len(pod.Tolerations) != 0 {

@@ -58,7 +58,7 @@ func TestAnAdminsAffinityStays(t *testing.T) {
 	}
 }
 
-// Whoever may patch any pod of a namespace can run as any of them.
+// A user who may patch each pod of a namespace can run programs as each of them.
 func TestLeaderMayPatchItsGatewaysPodsOnly(t *testing.T) {
 	g := render.Gateway{Tenant: render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}, Name: "milan", Owner: &networkingv1beta1.GatewayClient{}}
 	for _, pods := range [][]string{nil, {"gw-milan-a", "gw-milan-b"}} {

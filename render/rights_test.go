@@ -19,8 +19,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// allRights are all objects that give rights: of an installation that does everything, of
-// one peer's gateway, its delegate, its admin, and of one virtual node.
+// allRights returns all objects that give rights: those of an installation with all settings, of one peer's
+// gateway, its delegate and its admin, and of one virtual node.
 func allRights(t *testing.T) []wire.Object {
 	t.Helper()
 	pods := &render.ProgramSettings{PodSettings: render.PodSettings{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}}}
@@ -46,7 +46,7 @@ func allRights(t *testing.T) []wire.Object {
 // right is one verb of a role.
 type right struct{ role, resource, verb string }
 
-// rightsOf are the rights in roles, each with the rule that it is of.
+// rightsOf returns the rights in roles, each with its rule.
 func rightsOf(objects []wire.Object) map[right][]rbacv1.PolicyRule {
 	all := map[right][]rbacv1.PolicyRule{}
 	for _, o := range objects {
@@ -82,8 +82,8 @@ func rightsOf(objects []wire.Object) map[right][]rbacv1.PolicyRule {
 
 const rightsFile = "testdata/rights.txt"
 
-// TestEveryRightIsBounded: whoever adds a right says what bounds it, or what a thief of the
-// token can do with it. Abuses of the policies are tried on API servers, in gateway/operator.
+// TestEveryRightIsBounded tests that each right has a reason: the policy that bounds it, or the damage that a
+// thief of the token can do. Tests in gateway/operator try abuses of the policies on API servers.
 func TestEveryRightIsBounded(t *testing.T) {
 	objects := allRights(t)
 	rights, policies := rightsOf(objects), policiesIn(objects)
@@ -134,7 +134,7 @@ func TestEveryRightIsBounded(t *testing.T) {
 	t.Logf("figure: %d rights, %d reasons", len(rights), len(reasons))
 }
 
-// policiesIn are those that have a binding by which all that they refuse is denied.
+// policiesIn returns the policies with a binding that denies all that they refuse.
 func policiesIn(objects []wire.Object) map[string]*admissionregistrationv1.ValidatingAdmissionPolicy {
 	bound, all := map[string]bool{}, map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{}
 	for _, o := range objects {
@@ -151,7 +151,7 @@ func policiesIn(objects []wire.Object) map[string]*admissionregistrationv1.Valid
 	return all
 }
 
-// unbounded is why a reason is none for a rule, "" if it is one.
+// unbounded returns why a reason does not fit a rule; "" if it fits.
 func unbounded(rule rbacv1.PolicyRule, reason string, policies map[string]*admissionregistrationv1.ValidatingAdmissionPolicy) string {
 	named, ok := strings.CutPrefix(reason, "policy ")
 	if !ok {
@@ -185,7 +185,7 @@ func unbounded(rule rbacv1.PolicyRule, reason string, policies map[string]*admis
 	return ""
 }
 
-// TestReasonsAreRefused has the judgement above refuse what is no reason.
+// TestReasonsAreRefused tests that unbounded refuses wrong reasons.
 func TestReasonsAreRefused(t *testing.T) {
 	policies := policiesIn(allRights(t))
 	rule := func(verb, resource string, names ...string) rbacv1.PolicyRule {
@@ -215,8 +215,8 @@ func TestReasonsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPoliciesHaveNoExceptions: a condition says whose requests a policy judges. What one of
-// them may do is a validation, which everybody sees who reads what is refused.
+// TestPoliciesHaveNoExceptions tests that a match condition only selects whose requests a policy judges.
+// Exceptions have to be validations, because readers of the refusals see validations.
 func TestPoliciesHaveNoExceptions(t *testing.T) {
 	policies := policiesIn(allRights(t))
 	of := map[string]int{}
@@ -237,7 +237,7 @@ func TestPoliciesHaveNoExceptions(t *testing.T) {
 	}
 }
 
-// What the operator looks for before it does anything for others is what was installed.
+// The operator looks for installed policies before it does anything for others.
 func TestGuardsAreInstalled(t *testing.T) {
 	for _, role := range []render.PeeringRole{render.PeeringConsumer, render.PeeringProvider, render.PeeringBoth} {
 		objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "x", Peering: role})
@@ -253,8 +253,8 @@ func TestGuardsAreInstalled(t *testing.T) {
 				t.Errorf("%s: there is no policy %s that denies", role, name)
 			}
 		}
-		// A policy that comes with the role is a guard of it, but for what binds the operator
-		// where nothing of others depends on it.
+		// Each policy of the role is a guard, except policies that bind the operator and on which nothing of
+		// others depends.
 		without, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "x"})
 		if err != nil {
 			t.Fatal(err)

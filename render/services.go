@@ -14,7 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// exchangeFlag makes a gateway exchange Services with its peer. Its value is the cluster's ID.
+// exchangeFlag makes a gateway exchange Services with its peer, and the operator export and import them. Its
+// value is the cluster's ID.
 const exchangeFlag = "--services="
 
 // ExchangesServices reports whether a gateway's pod exchanges Services with its peer.

@@ -23,14 +23,14 @@ type Values struct {
 
 // FieldError is a mistake in one field of a gateway template.
 type FieldError struct {
-	Field   string // as .spec.deployment.spec.replicas
+	Field   string // such as .spec.deployment.spec.replicas
 	Problem string
 }
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
 
-// maxRendered is the number of bytes that a whole template may render to. Objects that
-// are much larger do not fit into etcd, whose limit for a request is 1.5 MiB.
+// maxRendered is the largest size of a filled template, in bytes. Much larger objects do not fit into etcd,
+// whose limit for a request is 1.5 MiB.
 const maxRendered = 1 << 20
 
 // Template fills in a gateway template, by the rules of Liqo's templates:
@@ -43,8 +43,8 @@ const maxRendered = 1 << 20
 //   - a key that starts with "?" loses that mark. It is left out if the first
 //     variable of its value has the zero value, or if the filled value is empty or zero.
 //
-// Anybody who may write templates makes the operator fill them in. So time and memory are
-// limited: templates that could run for ever are refused. The error wraps a [FieldError].
+// The operator fills in templates of any user with the right to write them. So time and memory are limited,
+// and templates that could run for ever are refused. The error wraps a [FieldError].
 func Template(tmpl map[string]any, v Values) (map[string]any, error) {
 	f := filler{values: v, left: maxRendered, templates: template.New("").Option("missingkey=error").Funcs(bounded)}
 	filled, err := f.fillMap(tmpl, "", false)
@@ -54,11 +54,10 @@ func Template(tmpl map[string]any, v Values) (map[string]any, error) {
 	return filled, nil
 }
 
-// filler fills in one template.
 type filler struct {
 	values Values
 	left   int // number of bytes that may still be written
-	// templates of all strings, which share functions and options.
+	// templates holds the templates of all strings, which share functions and options.
 	templates *template.Template
 }
 
@@ -158,8 +157,8 @@ func (f *filler) fillString(text, path string, keepStrings, optional bool) (any,
 	return out.String(), nil
 }
 
-// mapAt is the map of strings that a variable like .Spec.ServiceLabels names; ok is
-// false if it names anything else.
+// mapAt returns the map of strings that a variable such as .Spec.ServiceLabels names; ok is false if the
+// variable names anything else.
 func (f *filler) mapAt(variable string) (_ map[string]any, ok bool) {
 	v := reflect.ValueOf(f.values)
 	for name := range strings.SplitSeq(variable[1:], ".") {

@@ -86,7 +86,8 @@ func TestTemplate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// As text: a parsed YAML's numbers are of another type than a template's.
+			// The test compares texts, because numbers of parsed YAML have another type than those of a
+			// template.
 			if g, w := asYAML(t, got), asYAML(t, parse(t, tc.want)); g != w {
 				t.Errorf("got:\n%swant:\n%s", g, w)
 			}
@@ -97,7 +98,7 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// Many fields that are large together: a whole template is bounded, too.
+// The whole template is bounded, too, because many fields can be large together.
 func TestATemplateRendersToNoMoreThanAnAPIServerTakes(t *testing.T) {
 	fields := make([]any, 40)
 	for i := range fields {
@@ -109,7 +110,7 @@ func TestATemplateRendersToNoMoreThanAnAPIServerTakes(t *testing.T) {
 	}
 }
 
-// A gateway is rendered each time that anything about it changes: at most 1 ms each.
+// A gateway is rendered again after each change of its inputs, within 1 ms each.
 func BenchmarkTemplate(b *testing.B) {
 	templates, err := render.GatewayTemplates("liqo", "registry.example/gateway:1", 1, render.PodSettings{})
 	if err != nil {
@@ -141,8 +142,8 @@ func asYAML(t *testing.T, m any) string {
 	return string(text)
 }
 
-// Whatever the template: no panic, an error names the path, and what comes out
-// holds no marks and can be filled again without a change.
+// For any template, there is no panic, and an error names the path. The output has no marks, and can be
+// filled again without a change.
 func FuzzTemplate(f *testing.F) {
 	for _, seed := range []string{
 		`{a: "{{ .Name }}"}`, `{"?a": "{{ .Spec.MTU }}"}`, `{"?a": [1]}`, `{metadata: {labels: {a: "{{ .Spec.MTU }}"}}}`,
@@ -221,8 +222,7 @@ func TestGatewayTemplates(t *testing.T) {
 	})
 }
 
-// fill does what the operator does with a template, and refuses fields that
-// the API server would not know.
+// fill does what the operator does with a template. It refuses fields that the API server does not know.
 func fill(t *testing.T, tmpl map[string]any, v render.Values) (*appsv1.Deployment, *corev1.Service) {
 	t.Helper()
 	filled, err := render.Template(tmpl, v)

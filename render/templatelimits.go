@@ -8,7 +8,7 @@ import (
 	"text/template/parse"
 )
 
-// limited is a writer that writes at most left bytes, and counts left down.
+// limited is a writer for at most left bytes. Each write reduces left.
 type limited struct {
 	to   io.Writer
 	left *int
@@ -21,12 +21,11 @@ func (l limited) Write(text []byte) (int, error) {
 	return l.to.Write(text)
 }
 
-// maxText is the longest result of a function, in bytes. Without a limit, a few lines that double
-// a text each time would need any amount of memory.
+// maxText is the longest result of a function, in bytes. Without a limit, a few lines that each double a text
+// would need any amount of memory.
 const maxText = 64 << 10
 
-// bounded replaces those functions of text/template whose results can be longer than their
-// arguments.
+// bounded replaces the functions of text/template whose results can be longer than their arguments.
 var bounded = template.FuncMap{
 	"print":    func(args ...any) (string, error) { return short(fmt.Sprint(args...)) },
 	"println":  func(args ...any) (string, error) { return short(fmt.Sprintln(args...)) },
@@ -43,8 +42,8 @@ func short(text string) (string, error) {
 	return text, nil
 }
 
-// endless refuses templates that may run for ever: those that use other templates, and loops over
-// anything but a list of the gateway. known is the number of templates if t defines none.
+// endless refuses templates that may run for ever: templates that use other templates, and loops over
+// anything except a list of the gateway. known is the number of templates if t defines none.
 func endless(t *template.Template, known int) error {
 	if len(t.Templates()) > known {
 		return errors.New("define, block and template are not for gateways' templates")

@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
-// globalMsg is what a command does that can be had everywhere.
+// globalMsg is the action of a command that every screen has.
 type globalMsg uint8
 
 const (
@@ -39,7 +39,8 @@ func (m Model) act(msg globalMsg) (Model, tea.Cmd) {
 	return m, nil
 }
 
-// newPane is the part of a screen that scrolls, by the keys of all screens.
+// newPane returns the part of a screen that scrolls, with the keys of all
+// screens.
 func newPane(k keys.Map) viewport.Model {
 	pane := viewport.New()
 	pane.KeyMap = viewport.KeyMap{
@@ -49,8 +50,8 @@ func newPane(k keys.Map) viewport.Model {
 	return pane
 }
 
-// commands are what can be done on the screen now, the most likely first. What
-// can be done everywhere is not for a run: that wants one thing.
+// commands returns the commands of the present screen, the most likely first.
+// During a run, the commands of every screen are left out.
 func (m Model) commands() []keys.Command {
 	k := m.keys
 	commands := append(m.room().Commands(m.env()), m.tricks()...)
@@ -59,7 +60,7 @@ func (m Model) commands() []keys.Command {
 		return commands
 	}
 	if m.onBoard() && m.dashboard.Detail {
-		k.Quit.SetEnabled(false) // q leads back to the list
+		k.Quit.SetEnabled(false) // there q goes back to the list
 	}
 	return append(commands, keys.In(keys.Everywhere,
 		keys.Command{Binding: k.Quit, Msg: quit},
@@ -68,7 +69,7 @@ func (m Model) commands() []keys.Command {
 	)...)
 }
 
-// do runs the command of a key, if there is one.
+// do runs the command of a key. ok is false if the key has no command.
 func (m Model) do(msg tea.KeyPressMsg) (_ Model, _ tea.Cmd, ok bool) {
 	for _, c := range m.commands() {
 		if key.Matches(msg, c.Binding) {
@@ -79,7 +80,7 @@ func (m Model) do(msg tea.KeyPressMsg) (_ Model, _ tea.Cmd, ok bool) {
 	return m, nil, false
 }
 
-// short is the help on the screen's last line.
+// short returns the keys in the help on the screen's last line.
 func (m Model) short() []key.Binding {
 	k := m.keys
 	switch {
@@ -98,15 +99,15 @@ func (m Model) short() []key.Binding {
 	for _, c := range m.commands() {
 		switch {
 		case m.onBoard() && m.dashboard.Detail && c.Help().Key == k.Quit.Help().Key:
-		case c.Quiet, c.Shown, c.Help().Key == k.Mouse.Help().Key: // the palette and help have it
-		case !m.onBoard() && m.wizard.Writes(m.env()) && c.Help().Key == k.Quit.Help().Key: // it would be written
+		case c.Quiet, c.Shown, c.Help().Key == k.Mouse.Help().Key: // only the palette and the help show these
+		case !m.onBoard() && m.wizard.Writes(m.env()) && c.Help().Key == k.Quit.Help().Key: // there the key would be written into a text
 		case c.Help().Key == k.Help.Help().Key, c.Help().Key == k.Quit.Help().Key:
 			global = append(global, c.Binding)
 		default:
 			own = append(own, c.Binding)
 		}
 	}
-	// Help and quit stay in sight when there is room for little else.
+	// The keys for help and for the end stay visible if there is little room.
 	first := min(len(own), 2)
 	if m.width < 60 {
 		first = min(len(own), 1)

@@ -11,20 +11,19 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 )
 
-// completedMsg is what the path that was typed can go on as.
+// completedMsg has the possible continuations of a path that was typed.
 type completedMsg struct {
 	typed string
-	path  string   // as far as all that match agree
-	names []string // of all that match, if they are several
+	path  string   // the common beginning of all matching paths
+	names []string // the names of all matching files, if there are several
 }
 
-// complete is a command.
 func complete(typed string) tea.Cmd {
 	return func() tea.Msg { return completePath(typed) }
 }
 
-// completePath looks up what a path can go on as, as a shell does: hidden files match
-// only if their dot was typed, and a directory ends with a slash.
+// completePath returns the continuations of a path, as in a shell: a hidden file
+// matches only if its dot was typed, and a directory ends with a slash.
 func completePath(typed string) completedMsg {
 	msg := completedMsg{typed: typed, path: typed}
 	dir, begun := filepath.Split(typed)
@@ -39,14 +38,14 @@ func completePath(typed string) completedMsg {
 	}
 	entries, err := os.ReadDir(look)
 	if err != nil {
-		return msg // who submits the path is told what is wrong with it
+		return msg // the error is shown when the path is submitted
 	}
 	for _, entry := range entries {
 		name := entry.Name()
 		if !strings.HasPrefix(name, begun) || begun == "" && strings.HasPrefix(name, ".") {
 			continue
 		}
-		if info, err := os.Stat(filepath.Join(look, name)); err == nil && info.IsDir() { // also through a link
+		if info, err := os.Stat(filepath.Join(look, name)); err == nil && info.IsDir() { // a link to a directory counts as a directory
 			name += string(filepath.Separator)
 		}
 		msg.names = append(msg.names, name)
@@ -68,7 +67,8 @@ func completePath(typed string) completedMsg {
 	return msg
 }
 
-// completed puts it into the prompt, unless something else was typed since.
+// completed puts the continuation into the prompt, unless the text has changed
+// meanwhile.
 func (m Model) completed(msg completedMsg) Model {
 	if m.prompt == nil || !m.prompt.Path || m.prompt.line.String() != msg.typed {
 		return m
@@ -82,7 +82,7 @@ func (m Model) completed(msg completedMsg) Model {
 	return m
 }
 
-// nameLines are the names of what matches, as many as fit.
+// nameLines returns lines with the names of matching files, as many as fit.
 func (p prompt) nameLines(t draw.Theme, width, height int) []string {
 	if len(p.names) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// tricks are the commands that a demonstration has on every screen.
+// tricks returns the commands that a demonstration has on every screen.
 func (m Model) tricks() []keys.Command {
 	if m.options.Demo == nil {
 		return nil
@@ -24,7 +24,7 @@ func (m Model) tricks() []keys.Command {
 	}
 }
 
-// play is a command: it breaks something between the clusters that the screen is about.
+// play is a command that breaks something between the clusters on the screen.
 func (m Model) play(trick session.Trick) tea.Cmd {
 	demo, pair := m.options.Demo, m.wizard.Pair()
 	if m.onBoard() {
@@ -33,7 +33,8 @@ func (m Model) play(trick session.Trick) tea.Cmd {
 	return func() tea.Msg { return session.NoteMsg(demo.Play(trick, pair)) }
 }
 
-// bannerHeight is how many lines a demonstration takes of the terminal, whatever is shown below.
+// bannerHeight is the number of lines that the demonstration's banner takes on every screen. The lowest terminal
+// has no line for it: there, the title begins with the mark.
 func (m Model) bannerHeight() int {
 	if m.options.Demo == nil {
 		return 0
@@ -67,7 +68,7 @@ func (m Model) bannered(content string) string {
 	return line + "\n" + content
 }
 
-// demonstration is what the terminal's title says of it.
+// demonstration returns the text about the demonstration in the terminal's title.
 func (m Model) demonstration() string {
 	if m.options.Demo == nil {
 		return ""

@@ -30,25 +30,25 @@ type Model struct {
 	fleet session.Fleet
 	feed  feed // of the fleet's observers
 
-	wizard    wizard.Wizard // which is away while the dashboard is shown
+	wizard    wizard.Wizard // its Step is Away while the dashboard is shown
 	dashboard board.Screen
-	boarded   bool // the dashboard was shown, and goes on behind other screens
+	boarded   bool // the dashboard was shown, and is kept while other screens are shown
 
 	prompt   *prompt
-	adding   *prompt // that named a file which was not read yet
+	adding   *prompt // the prompt with a file that was not read yet
 	showHelp bool
-	mouse    bool   // the terminal's mouse is ours
+	mouse    bool   // the program receives the terminal's mouse events
 	touched  bool   // a key was pressed
-	note     string // answers the latest key, until the next one
+	note     string // the answer to the latest key, until the next key
 
-	pane    viewport.Model // the one part of a screen that scrolls
-	paneKey string         // what it shows
-	paged   bool           // it has the whole body
+	pane    viewport.Model // the only part of a screen that scrolls
+	paneKey string         // names the content of the pane
+	paged   bool           // the pane takes the whole body
 
 	err error
 }
 
-// env is what screens know of the program.
+// env returns the program's state that screens need.
 func (m Model) env() session.Env {
 	return session.Env{
 		Ctx: m.ctx, Clock: m.options.Now, Now: m.clock, Theme: m.theme, Keys: m.keys, Width: m.width, Height: m.height, Body: m.bodyHeight(),
@@ -59,7 +59,8 @@ func (m Model) env() session.Env {
 // onBoard reports whether the dashboard is shown, and not the wizard.
 func (m Model) onBoard() bool { return m.wizard.Step == wizard.Away }
 
-// room is what the program asks of the wizard and of the dashboard.
+// room has the methods of the wizard and of the dashboard that the program
+// calls.
 type room interface {
 	Commands(session.Env) []keys.Command
 	Text(session.Env) session.Text
@@ -72,7 +73,6 @@ type room interface {
 	Typing() bool
 }
 
-// room is the one that is shown.
 func (m Model) room() room {
 	if m.onBoard() {
 		return m.dashboard
@@ -85,8 +85,9 @@ func (m Model) quit(err error) (Model, tea.Cmd) {
 	return m, tea.Quit
 }
 
-// later keeps the clock from going back, unless somebody has set it back: what
-// waits for a time that was wrong would wait for as long.
+// later returns the new time of the clock. It does not go back, unless somebody
+// has set the system's clock back: then waits for a later time would take too
+// long.
 func (m Model) later(t time.Time) time.Time {
 	if t.After(m.clock) || m.clock.Sub(t) > session.ClockStep {
 		return t
@@ -94,13 +95,13 @@ func (m Model) later(t time.Time) time.Time {
 	return m.clock
 }
 
-// prompt asks for one line of text, or, without a Submit, for one command: that
-// is the palette.
+// prompt asks for one line of text. Without a Submit, it is the palette, and
+// asks for one command.
 type prompt struct {
 	session.PromptMsg
 	line     keys.Line
-	problem  string   // with the text; it stays until the text changes
-	names    []string // that the text can go on as, if it is a path
+	problem  string   // the problem of the text; it stays until the text changes
+	names    []string // possible continuations of the text, if it is a path
 	selected int
 }
 

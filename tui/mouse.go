@@ -6,7 +6,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// updateWheel moves as the arrows do.
+// updateWheel moves the selection as the arrow keys do.
 func (m Model) updateWheel(msg tea.MouseWheelMsg) (Model, tea.Cmd) {
 	if !m.mouse {
 		return m, nil
@@ -21,9 +21,10 @@ func (m Model) updateWheel(msg tea.MouseWheelMsg) (Model, tea.Cmd) {
 	}
 }
 
-// updateClick selects what is under the pointer. What is selected already is
-// opened, as enter does; a column's title sorts. Questions are not answered by
-// clicks: a window that comes to the front must not change a cluster.
+// updateClick selects the row under the pointer. If the row is already
+// selected, it opens the row as enter does. A click on a column's title sorts.
+// Clicks do not answer questions, because a click that only brings the window
+// to the front must not change a cluster.
 func (m Model) updateClick(msg tea.MouseClickMsg) (Model, tea.Cmd) {
 	if !m.mouse || msg.Button != tea.MouseLeft || m.tiny() || m.showHelp || m.wizard.Answering(m.keys) != nil || m.prompt != nil {
 		return m, nil

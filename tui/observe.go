@@ -21,48 +21,48 @@ import (
 )
 
 const (
-	// gather is how long the first report waits for others, so that clusters
-	// which answer together are seen together.
+	// gather is how long the first report waits for others, so that clusters which
+	// answer at the same time are shown at the same time.
 	gather = 10 * time.Millisecond
-	// pollInterval bounds how long something stays unseen that no watch tells of,
-	// such as a key in a Secret that belongs to Liqo.
+	// pollInterval is the longest time until the program sees a change that no
+	// watch reports, such as a key in a Secret of Liqo.
 	pollInterval = 10 * time.Second
-	// retryInterval is the same for a cluster that can't be observed: nothing is
-	// watched there.
+	// retryInterval is the same for a cluster that can't be observed, because it
+	// has no watches.
 	retryInterval = 2 * time.Second
 	tickInterval  = time.Second
-	// relistInterval is how often the kubeconfig files are read again while
-	// their contexts are shown: files change.
+	// relistInterval is how often the kubeconfig files are read again while their
+	// contexts are shown.
 	relistInterval = 5 * time.Second
 )
 
-// report is what one cluster says of itself, when that is something new.
+// report is the difference between two observations of one cluster.
 type report struct {
 	watch   int
 	ref     flows.ContextRef
 	cluster engine.Cluster // nil if it can't be opened
-	opened  bool           // the cluster was opened for this
-	first   bool           // answer of its watch: what it does not speak of does not exist
+	opened  bool           // this observer has opened the cluster
+	first   bool           // the first report of a watch: objects that it does not mention do not exist
 	facts   flows.ClusterFacts
 	changed []flows.Reading
 	gone    []wire.ClusterID
 }
 
-// newsMsg is what all clusters have told since the last one.
+// newsMsg has the reports of all clusters since the last newsMsg.
 type newsMsg struct {
 	reports []report
 	at      time.Time
 }
 
-// feed is where all observers leave their reports. It is bounded: who has more
-// to say waits until the program has taken what is there.
+// feed is the channel for the reports of all observers. It is bounded: an observer
+// waits until the program has read earlier reports.
 type feed chan report
 
 const feedSize = 64
 
-// next is a command that takes all reports that are there. There is one such
-// command at any time, so that however many clusters change however fast, they
-// make the program draw ten times a second at most.
+// next is a command that reads all reports in the feed. There is only one such
+// command at any time, so the program draws at most ten times a second, however
+// many clusters change.
 func (f feed) next(ctx context.Context, now func() time.Time, first bool) tea.Cmd {
 	return func() tea.Msg {
 		if !first && !sleep.For(ctx, session.Coalesce-gather) {
@@ -90,23 +90,23 @@ func (f feed) next(ctx context.Context, now func() time.Time, first bool) tea.Cm
 	}
 }
 
-// observer looks at one cluster for as long as its watch lasts.
+// observer observes one cluster until its watch ends.
 type observer struct {
 	session.Watch
 	ref     flows.ContextRef
 	backend session.Backend
 	feed    feed
 	cluster engine.Cluster
-	opened  bool // by this observer, and nobody else knows of it yet
+	opened  bool // by this observer, and not reported yet
 
-	looked   time.Time // because of a change
-	told     bool      // something was
-	answered bool      // without a problem
+	looked   time.Time // the time of the last observation after a change
+	told     bool      // something was reported
+	answered bool      // the cluster answered, without a problem
 	last     flows.ClusterFacts
 	readings view.Readings
 }
 
-// observe is a command that ends with the watch.
+// observe is a command that ends when the watch ends.
 func (m Model) observe(c session.Member) tea.Cmd {
 	o := &observer{Watch: c.Watch, ref: c.Ref, backend: m.options.Backend, feed: m.feed, cluster: c.Cluster}
 	return func() tea.Msg {
@@ -119,7 +119,8 @@ func (m Model) observe(c session.Member) tea.Cmd {
 	}
 }
 
-// look reports what is new, if anything is; false when the watch has ended.
+// look observes the cluster, and reports a difference. It returns false when the
+// watch has ended.
 func (o *observer) look() bool {
 	r := report{watch: o.ID, ref: o.ref}
 	if o.cluster == nil {
@@ -164,7 +165,7 @@ func (m Model) updateNews(msg newsMsg) (Model, tea.Cmd) {
 		c := m.fleet.Member(r.ref)
 		if !c.Watch.On() || c.Watch.ID != r.watch {
 			if r.opened {
-				cmds = append(cmds, closing(r.cluster)) // opened for a watch that has ended
+				cmds = append(cmds, closing(r.cluster)) // it was opened for a watch that has ended
 			}
 			continue
 		}
@@ -191,7 +192,7 @@ func newsOf(r report) board.News {
 	}
 }
 
-// seenByRun is all that a run has seen of a cluster.
+// seenByRun returns all facts that a run has observed on a cluster.
 func seenByRun(ref flows.ContextRef, f flows.ClusterFacts) board.News {
 	r := report{ref: ref, facts: f, first: true}
 	if f.Problem == nil {
@@ -200,7 +201,8 @@ func seenByRun(ref flows.ContextRef, f flows.ClusterFacts) board.News {
 	return newsOf(r)
 }
 
-// recall takes in what was observed before the program began, as if it had watched.
+// recall adds the observations from before the program began, as if the program had
+// watched then.
 func (m Model) recall() Model {
 	readings := map[flows.ContextRef]*view.Readings{}
 	for seen := range m.options.Past {
@@ -223,8 +225,8 @@ func (m Model) recall() Model {
 	return m
 }
 
-// greet opens the dashboard, if the admin has not begun with anything else and
-// one of the clusters has a connection.
+// greet opens the dashboard if a cluster has a connection, unless the admin has
+// already begun something else.
 func (m Model) greet() Model {
 	m.wizard = m.wizard.Listed(m.env())
 	connected := slices.ContainsFunc(m.fleet.Members, func(c *session.Member) bool { return len(c.Good.Connections) > 0 })
@@ -234,13 +236,13 @@ func (m Model) greet() Model {
 	return m
 }
 
-// unopened is a cluster that there is no way to talk to.
+// unopened returns the facts about a cluster that can't be opened.
 func unopened(ref flows.ContextRef, err error) flows.ClusterFacts {
 	return flows.ClusterFacts{Context: ref, Problem: &flows.Problem{Kind: flows.Unreachable, Word: "not usable", Message: err.Error(), Fix: flows.HintOf(err)}}
 }
 
-// waitChanged waits for a reason to look again. A cluster that could not be
-// opened has none but the time.
+// waitChanged waits for a reason to observe again. For a cluster that could not be
+// opened, the only reason is the time.
 func (o *observer) waitChanged() bool {
 	if !sleep.For(o.Ctx, session.Coalesce-time.Since(o.looked)) {
 		return false
@@ -253,8 +255,8 @@ func (o *observer) waitChanged() bool {
 	if o.last.Problem == nil {
 		interval = pollInterval
 	}
-	// All observers poll at the same moments: that wakes an idle program once,
-	// not once for each cluster.
+	// All observers poll at the same time, so that an idle program wakes up once,
+	// and not once for each cluster.
 	now := time.Now()
 	poll := time.NewTimer(now.Truncate(interval).Add(interval).Sub(now))
 	defer poll.Stop()
@@ -268,8 +270,8 @@ func (o *observer) waitChanged() bool {
 	return true
 }
 
-// look turns what keeps a cluster from being observed into a fact, too; ok is
-// false when ctx has ended.
+// look observes the cluster. If that fails, the reason is in the facts. ok is false
+// when ctx has ended.
 func look(ctx context.Context, c engine.Cluster) (_ flows.ClusterFacts, ok bool) {
 	bounded, cancel := context.WithTimeout(ctx, session.AskTimeout)
 	defer cancel()
@@ -277,7 +279,7 @@ func look(ctx context.Context, c engine.Cluster) (_ flows.ClusterFacts, ok bool)
 	switch {
 	case ctx.Err() != nil:
 		return facts, false
-	case facts.Problem != nil: // it knows better than the clock what it waits for
+	case facts.Problem != nil: // this problem says more than the timeout
 	case errors.Is(err, context.DeadlineExceeded):
 		facts.Problem = &flows.Problem{
 			Kind: flows.Unreachable, Message: fmt.Sprintf("no answer within %s", session.AskTimeout),
@@ -289,7 +291,6 @@ func look(ctx context.Context, c engine.Cluster) (_ flows.ClusterFacts, ok bool)
 	return facts, true
 }
 
-// closing is a command.
 func closing(c engine.Cluster) tea.Cmd {
 	return func() tea.Msg {
 		closeCluster(c)
@@ -303,10 +304,10 @@ func closeCluster(c engine.Cluster) {
 	}
 }
 
-// tickMsg is the time.
+// tickMsg is the present time.
 type tickMsg time.Time
 
-// tick is a command: it tells the time after d.
+// tick is a command that returns the time after d.
 func tick(ctx context.Context, now func() time.Time, d time.Duration) tea.Cmd {
 	return func() tea.Msg {
 		if !sleep.For(ctx, d) {
@@ -316,7 +317,7 @@ func tick(ctx context.Context, now func() time.Time, d time.Duration) tea.Cmd {
 	}
 }
 
-// learn takes a cluster's facts in.
+// learn stores a cluster's facts in the fleet.
 func (m Model) learn(ref flows.ContextRef, f flows.ClusterFacts) Model {
 	m.fleet = m.fleet.Learn(ref, f, m.clock)
 	m.wizard = m.wizard.Learned(m.env(), ref)

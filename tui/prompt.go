@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
-// matches are the commands that the palette's text stands for, the best first.
+// matches returns the commands that match the palette's text, the best first.
 func (m Model) matches(text string) []keys.Command {
 	commands := slices.DeleteFunc(m.commands(), func(c keys.Command) bool { return c.Quiet })
 	if text = strings.TrimSpace(text); text == "" {
@@ -71,7 +71,8 @@ func (m Model) updatePrompt(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 	return m, nil
 }
 
-// paste goes where text is being typed, or nowhere: a paste is no command.
+// paste adds the pasted text to the text that is being typed. Otherwise it is ignored,
+// because a paste is no command.
 func (m Model) paste(msg tea.PasteMsg) (Model, tea.Cmd) {
 	switch {
 	case m.tiny() || m.showHelp:
@@ -85,8 +86,8 @@ func (m Model) paste(msg tea.PasteMsg) (Model, tea.Cmd) {
 	return m.tell(msg)
 }
 
-// added asks again for a file that can't be read: its path is there to be corrected, and it
-// is no problem of the list's.
+// added asks for a file again if it can't be read. The prompt shows the path for
+// correction, and the problem is not shown in the list.
 func (m Model) added(msg contextsMsg) (Model, contextsMsg) {
 	files := m.fleet.Added
 	if m.adding == nil || msg.added < len(files) {

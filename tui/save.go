@@ -13,13 +13,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// savedMsg tells what became of a text that was to be saved.
 type savedMsg struct {
 	what, file string
 	err        error
 }
 
-// save writes a text, or the screen as one, into a new file of the working directory.
+// save writes a text, or the text of the screen, into a new file in the working
+// directory.
 func (m Model) save(msg session.SaveMsg) (Model, tea.Cmd) {
 	if msg.Text == "" {
 		msg = session.SaveMsg{What: "screen", Text: ansi.Strip(m.bannered(m.content())) + "\n", Suffix: ".txt"}
@@ -38,14 +38,14 @@ func (m Model) save(msg session.SaveMsg) (Model, tea.Cmd) {
 	}
 }
 
-// newFile is one of that name, or with a number behind it where that one exists.
+// newFile creates a file with this name. If the name exists, it adds a number.
 func newFile(name, suffix string) (file string, f *os.File, err error) {
 	for n := 1; n < 10; n++ {
 		if file = name + suffix; n > 1 {
 			file = fmt.Sprintf("%s-%d%s", name, n, suffix)
 		}
 		if path, err := filepath.Abs(file); err == nil {
-			file = path // who reads it later asks where that was
+			file = path // the full path is shown, so that the admin can find the file later
 		}
 		f, err = os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if !errors.Is(err, fs.ErrExist) {

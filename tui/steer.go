@@ -9,17 +9,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
-// interest is what the program wants of a cluster now.
+// interest says what the program does with a cluster now.
 type interest uint8
 
 const (
 	notWanted interest = iota
-	heldOpen           // a run observes it by itself
+	heldOpen           // a run observes the cluster by itself
 	watched
 )
 
-// interests follow from what is shown, so that nothing has to be remembered
-// when screens change.
+// interests is computed from the present screens, so that no state has to be
+// updated when screens change.
 func (m Model) interests() func(flows.ContextRef) interest {
 	running, choosing := m.wizard.Running(), m.wizard.Step == wizard.Clusters
 	return func(ref flows.ContextRef) interest {
@@ -34,11 +34,11 @@ func (m Model) interests() func(flows.ContextRef) interest {
 	}
 }
 
-// steer starts and stops watches, so that they are those of [Model.interests],
-// and closes the clusters that are of none.
+// steer starts and stops watches according to [Model.interests], and closes the
+// clusters that nothing needs.
 func (m Model) steer() (Model, tea.Cmd) {
 	var cmds []tea.Cmd
-	// A dashboard reads the files again only while they are what is wrong.
+	// A dashboard reads the files again only while they are the problem.
 	unread := m.onBoard() && !m.dashboard.Detail && (len(m.fleet.Problems) > 0 || len(m.fleet.Members) == 0)
 	if (m.wizard.Step == wizard.Clusters || unread) && !m.fleet.Listing {
 		m.fleet.Listing = true
@@ -83,11 +83,11 @@ func (m Model) list(again bool) tea.Cmd {
 	}
 }
 
-// contextsMsg is what the kubeconfig files say.
+// contextsMsg has the contexts in the kubeconfig files.
 type contextsMsg struct {
 	contexts []session.Context
 	problems []error
-	added    int // how many of the admin's files were among them
+	added    int // how many of the files were added by the admin
 }
 
 func (m Model) updateContexts(msg contextsMsg) (Model, tea.Cmd) {
@@ -109,8 +109,8 @@ func (m Model) updateContexts(msg contextsMsg) (Model, tea.Cmd) {
 	return m, tea.Batch(cmds...)
 }
 
-// rewatch opens the clusters on the screen again, and asks them: what was wrong
-// may have been the kubeconfig.
+// rewatch opens the clusters on the screen again and observes them, because the
+// kubeconfig may have been the problem.
 func (m Model) rewatch() (Model, tea.Cmd) {
 	var cmds []tea.Cmd
 	for _, known := range m.fleet.Members {

@@ -1,9 +1,9 @@
-// Package tui is the program on a terminal: clusters to choose from, a plan to
+// Package tui is the program on a terminal: a list of clusters to choose from, a plan to
 // read, its progress, the live connection, and a dashboard of all connections.
 //
 // It has one [tea.Model] with two rooms: [wizard.Wizard] and the dashboard, [board.Screen].
-// Update decides, commands act, messages report: no command touches the model, and
-// Update does no input or output. The way of a message:
+// Update decides, commands act, messages report: no command touches the model, and Update
+// does no input or output. These are the ways of messages:
 //
 //   - A key: Update in tui.go, updateKey in view.go. A key that has a command of [keys.Map]
 //     becomes the message of that command. commands.go has the commands of every screen; a
@@ -12,10 +12,10 @@
 //     [session.Fleet]; both rooms are drawn from the fleet. steer.go decides which clusters
 //     are watched.
 //   - A run of a plan: wizard/engine.go turns events of the engine into [wizard.RunMsg].
-//   - What a room wants from the program, such as a prompt or a file to save, is a message
-//     of session that the room posts by [session.Env].
+//   - An action that a room needs from the program, such as a prompt or a saved file: the room
+//     posts a message of package session by [session.Env].
 //
-// A frame: View in view.go asks the room that is shown for its title and lines. The rooms
+// To draw a frame, View in view.go asks the shown room for its title and lines. The rooms
 // build lines with package draw, which knows no clusters.
 package tui
 
@@ -37,17 +37,17 @@ import (
 type (
 	// Options of [New].
 	Options = session.Options
-	// Start is what the program opens with.
+	// Start is the first screen of the program.
 	Start = session.Start
-	// Request is something to be done to two clusters, as a command does it.
+	// Request is a change of two clusters that a command can also make.
 	Request = session.Request
-	// Backend is the world outside of the program.
+	// Backend gives the program its clusters.
 	Backend = session.Backend
 	// Context is one entry of a kubeconfig.
 	Context = session.Context
 )
 
-// How a program can begin, and what a [Request] can be for.
+// The first screens, and the purposes of a [Request].
 const (
 	StartWizard    = session.StartWizard
 	StartDashboard = session.StartDashboard
@@ -56,24 +56,24 @@ const (
 	Reset          = session.Reset
 )
 
-// FramesPerSecond is how often the terminal is written to at most. Bubble Tea
-// looks that often whether there is something to write, which is nearly all that an
-// idle dashboard costs: measured, 0.65 % of a core at 25 a second, 0.02 % at 1. But
-// the first frame, and what is typed, waits for the next one: 67 ms at most.
+// FramesPerSecond limits how often the terminal is written. At this rate, Bubble Tea checks
+// whether there is a frame to write, which is nearly the only cost of an idle dashboard:
+// 0.65 % of a core at 25 a second, 0.02 % at 1 (measured). The first frame, and the answer
+// to a key, wait for the next check: 67 ms at most.
 const FramesPerSecond = 15
 
 const defaultTimeout = 5 * time.Minute
 
-// ErrInterrupted is what [Model.Err] returns after ctrl+c or a [StopMsg] kept
-// the plan from being done.
+// ErrInterrupted is the result of [Model.Err] if ctrl+c or a [StopMsg] ended the program
+// before the plan was done.
 var ErrInterrupted = session.ErrInterrupted
 
-// StopMsg is a signal from outside: a run stops after the requests that are
-// under way, then the program ends.
+// StopMsg stands for a signal: a run stops after the requests that have begun, then the
+// program ends.
 type StopMsg = session.StopMsg
 
-// New is the program before its first message. ctx bounds all that its
-// commands do; it must outlive the [tea.Program].
+// New returns the program before its first message. ctx limits all commands. It must
+// outlive the [tea.Program].
 func New(ctx context.Context, o session.Options) Model {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -102,21 +102,21 @@ func New(ctx context.Context, o session.Options) Model {
 	return m
 }
 
-// startMsg makes the first Update start what the first screen needs.
+// startMsg makes the first Update start the commands that the first screen needs.
 type startMsg struct{}
 
-// Init lets Update begin.
+// Init requests the first Update.
 func (m Model) Init() tea.Cmd {
 	return tea.Batch(func() tea.Msg { return startMsg{} }, tea.RequestBackgroundColor)
 }
 
-// Update takes one message.
+// Update handles one message.
 func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	step, detail := m.wizard.Step, m.dashboard.Detail
 	m, cmd := m.update(msg)
 	m.boarded = m.boarded || m.onBoard()
 	if m.wizard.Step != step || m.dashboard.Detail != detail {
-		cmd = tea.Batch(cmd, tick(m.ctx, m.options.Now, 0)) // the last one had no need to know the time
+		cmd = tea.Batch(cmd, tick(m.ctx, m.options.Now, 0)) // the last screen did not need the time
 	}
 	m, steering := m.steer()
 	var asking tea.Cmd
@@ -141,7 +141,7 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 		}
 		m.dashboard = m.dashboard.Take(m.env(), nil)
 		if m.wizard.Step == wizard.Plan || m.wizard.Step == wizard.Live {
-			m.wizard = m.wizard.Replan(m.env()) // what was reported ages
+			m.wizard = m.wizard.Replan(m.env()) // reports get older, and the plan depends on their age
 		}
 	case contextsMsg:
 		return m.updateContexts(msg)
@@ -219,7 +219,7 @@ func (m Model) tell(msg tea.Msg) (Model, tea.Cmd) {
 	return m.take(posted, cmds...)
 }
 
-// take does what rooms have asked for.
+// take handles messages that rooms have posted.
 func (m Model) take(posted []tea.Msg, cmds ...tea.Cmd) (Model, tea.Cmd) {
 	for _, msg := range posted {
 		next, cmd := m.update(msg)
@@ -228,7 +228,7 @@ func (m Model) take(posted []tea.Msg, cmds ...tea.Cmd) (Model, tea.Cmd) {
 	return m, tea.Batch(cmds...)
 }
 
-// updateRun takes in what a run has told.
+// updateRun stores the news of a run.
 func (m Model) updateRun(msg wizard.RunMsg) (Model, tea.Cmd) {
 	if !m.wizard.Follows(msg) {
 		return m, nil
@@ -239,10 +239,10 @@ func (m Model) updateRun(msg wizard.RunMsg) (Model, tea.Cmd) {
 		m = m.learn(pair[flows.A], e.Facts.Sides[flows.A]).learn(pair[flows.B], e.Facts.Sides[flows.B])
 	}
 	m.clock = m.later(msg.At)
-	if n := len(msg.Events); n > 0 && m.boarded { // nobody else watches these two now
+	if n := len(msg.Events); n > 0 && m.boarded { // no watch observes these two clusters now
 		var all []board.News
 		for side, ref := range pair {
-			if f := msg.Events[n-1].Facts.Sides[flows.Side(side)]; f.Context == ref { // it was looked at
+			if f := msg.Events[n-1].Facts.Sides[flows.Side(side)]; f.Context == ref { // the run has observed this cluster
 				all = append(all, seenByRun(ref, f))
 			}
 		}
@@ -251,8 +251,8 @@ func (m Model) updateRun(msg wizard.RunMsg) (Model, tea.Cmd) {
 	return m.tell(msg)
 }
 
-// start reads the kubeconfig files for whatever is shown first: the list of
-// clusters needs them now, other screens when the admin goes back to it.
+// start reads the kubeconfig files. The list of clusters needs them at once. Other screens
+// need them only when the admin goes back to the list.
 func (m Model) start() (Model, tea.Cmd) {
 	next := m.feed.next(m.ctx, m.options.Now, true)
 	if m.wizard.Step == wizard.Clusters || m.fleet.Listing {
@@ -262,8 +262,8 @@ func (m Model) start() (Model, tea.Cmd) {
 	return m, tea.Batch(next, m.list(false))
 }
 
-// ages is how long what the screen shows stays true if nothing happens; 0 means
-// for ever.
+// ages returns the time after which the screen has to change although nothing happens; 0
+// means never.
 func (m Model) ages() time.Duration {
 	switch {
 	case m.onBoard():
@@ -274,8 +274,7 @@ func (m Model) ages() time.Duration {
 	return tickInterval
 }
 
-// wake asks for the time when the screen needs it next, unless it was asked for
-// already.
+// wake requests the next tick when the screen needs it, unless it was already requested.
 func (m Model) wake() (Model, tea.Cmd) {
 	d := m.ages()
 	next := m.clock.Add(d)
@@ -286,30 +285,30 @@ func (m Model) wake() (Model, tea.Cmd) {
 	return m, tick(m.ctx, m.options.Now, d)
 }
 
-// Err is why the program ended before the plan was done: [ErrInterrupted], the
-// error of the run that was given up, or nil.
+// Err returns the reason that the program ended before the plan was done: [ErrInterrupted],
+// or the error of the run on which the admin gave up; nil if there is none.
 func (m Model) Err() error { return m.err }
 
 // Changed reports whether the program changed anything on a cluster.
 func (m Model) Changed() bool { return m.wizard.Changed() }
 
-// Answers are what the admin has chosen and begun to apply, for the next program to
-// offer. ok is false where that is nothing.
+// Answers returns the settings that the admin has chosen and begun to apply, as a
+// suggestion for the next program. ok is false if there are none.
 func (m Model) Answers() (a, b flows.ContextRef, p flows.Params, ok bool) {
 	return m.wizard.Answers()
 }
 
-// Summary is for the terminal after the program has ended: a command to copy has a line
-// of its own.
+// Summary returns the text for the terminal after the end of the program. A command has its
+// own line, so that it can be copied.
 func (m Model) Summary() string {
 	lines := strings.Split(m.room().Summary(m.env()), "\n")
 	for i, line := range lines {
 		lines[i] = m.theme.Plain(line)
 	}
-	if m.wizard.Measures() { // its removal has no time any more
+	if m.wizard.Measures() { // no time is left to remove the test pods
 		lines = append(lines, "A measurement was under way: Kubernetes deletes its test pods within 3 minutes.")
 	}
-	if m.options.Demo != nil { // contexts of these names may exist
+	if m.options.Demo != nil { // real contexts may have the same names
 		lines = append([]string{"This was a demonstration: nothing is real, and commands are examples."}, lines...)
 	}
 	return strings.Join(lines, "\n")

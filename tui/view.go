@@ -16,16 +16,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/wizard"
 )
 
-// The smallest terminal that the screens are made for.
+// The size of the smallest terminal on which the screens work.
 const (
 	minWidth  = 40
 	minHeight = 12
 )
 
-// headLines are those above the body: title and rule.
+// headLines counts the lines above the body: the title and the rule.
 const headLines = 2
 
-// updateKey gives a key to what is on top.
+// updateKey gives a key to the topmost part of the screen.
 func (m Model) updateKey(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 	k := m.keys
 	m.touched, m.note = true, ""
@@ -33,8 +33,8 @@ func (m Model) updateKey(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 	case key.Matches(msg, k.Interrupt):
 		return m.tell(session.InterruptMsg{})
 	case m.tiny():
-		// Nobody can see what a key would answer; but to leave is always possible.
-		// A run is not left by it.
+		// The screen is too small to show an answer to a key, but the admin can always
+		// leave. A run does not end by this.
 		if key.Matches(msg, k.Quit) && !m.typing() && m.wizard.Step != wizard.Apply {
 			return m.quit(nil)
 		}
@@ -58,7 +58,7 @@ func (m Model) updateKey(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 	return m.scroll(msg)
 }
 
-// typed gives a key to a room that takes it as a text's, or as an answer.
+// typed gives a key to a room in which it is a part of a text, or an answer.
 func (m Model) typed(msg tea.KeyPressMsg) (_ Model, _ tea.Cmd, ok bool) {
 	if m.onBoard() {
 		m.dashboard, ok = m.dashboard.Key(m.env(), msg)
@@ -73,10 +73,9 @@ func (m Model) typed(msg tea.KeyPressMsg) (_ Model, _ tea.Cmd, ok bool) {
 	return m, cmd, ok
 }
 
-// typing reports whether keys are a text's.
+// typing reports whether keys are parts of a text.
 func (m Model) typing() bool { return m.prompt != nil || m.wizard.Typing() || m.dashboard.Typing() }
 
-// scroll moves the pane.
 func (m Model) scroll(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 	switch {
 	case key.Matches(msg, m.keys.Top):
@@ -91,8 +90,9 @@ func (m Model) scroll(msg tea.KeyPressMsg) (Model, tea.Cmd) {
 	return m, cmd
 }
 
-// arrange gives the pane its size and what it shows. Something else starts at
-// its top; the same with new contents stays where it is.
+// arrange sets the size and the content of the pane. A pane with another subject starts
+// at its top. A pane with the same subject keeps its position, even if the content has
+// changed.
 func (m Model) arrange() Model {
 	var text session.Text
 	m.paged = false
@@ -136,7 +136,7 @@ func (m Model) paneLines() []string {
 		return nil
 	}
 	lines := strings.Split(m.pane.View(), "\n")
-	// A pane of the full height has its place in the rule above it.
+	// A pane with the full height shows its position in the rule above it.
 	if left := m.pane.TotalLineCount() - m.pane.YOffset() - m.pane.Height(); !m.paged && left > 0 && len(lines) > 1 {
 		more := fmt.Sprintf("%d more lines: %s", left+1, keys.Called(m.keys.PageDown))
 		lines[len(lines)-1] = m.theme.Faint.Render(more)
@@ -144,7 +144,7 @@ func (m Model) paneLines() []string {
 	return lines
 }
 
-// position is which lines of a page are in sight; "" where that is all of them, or the
+// position names the visible lines of a page; "" if all lines are visible, or if the
 // pane is only a part of the screen.
 func (m Model) position() string {
 	total := m.pane.TotalLineCount()
@@ -199,7 +199,7 @@ func (m Model) content() string {
 	m.help.SetWidth(m.width)
 	bindings := m.short()
 	short := m.help.ShortHelpView(bindings)
-	for draw.Cells(short) > m.width && len(bindings) > 1 { // bubbles writes on where its ellipsis has no room
+	for draw.Cells(short) > m.width && len(bindings) > 1 { // package bubbles writes too long lines if its ellipsis has no room
 		bindings = bindings[:len(bindings)-1]
 		short = m.help.ShortHelpView(bindings) + m.theme.Faint.Render(m.theme.Ellipsis)
 	}
@@ -210,7 +210,7 @@ func (m Model) content() string {
 	return strings.Join(lines, "\n")
 }
 
-// noteLines answer the latest key, below the body.
+// noteLines returns the lines below the body with the answer to the latest key.
 func (m Model) noteLines() []string {
 	if m.note == "" {
 		return nil
@@ -219,7 +219,6 @@ func (m Model) noteLines() []string {
 	return lines[:max(0, min(len(lines), m.height-session.FrameLines-1))]
 }
 
-// bodyHeight is how many lines the body of a screen has.
 func (m Model) bodyHeight() int { return max(0, m.height-session.FrameLines-len(m.noteLines())) }
 
 func (m Model) body(height int) []string {
@@ -234,7 +233,7 @@ func (m Model) body(height int) []string {
 	return m.room().View(e)
 }
 
-// titleLine says what it is about, where we are, and when.
+// titleLine returns the title: the subject, the place in the program, and the time.
 func (m Model) titleLine() string {
 	t := m.theme
 	what, right := t.Title.Render("Help"), t.Faint.Render(m.clock.Format(time.TimeOnly))
@@ -251,8 +250,8 @@ func (m Model) titleLine() string {
 // helpColumn is the width of a column of help.
 const helpColumn = 38
 
-// helpText is made from what can be done on the screen: groups, beside each other where
-// there is room.
+// helpText returns the help about the commands of the screen, in groups. If there is
+// room, the groups are beside each other.
 func (m Model) helpText() []string {
 	t := m.theme
 	commands := m.commands()

@@ -22,21 +22,21 @@ import (
 // unreleased is the version of the chart in the repository.
 const unreleased = "0.0.0"
 
-// Release is what a release of the chart has of its own.
+// Release has the values that differ between releases of the chart.
 type Release struct {
 	Version string
 	Image   string // "" if none was published
 }
 
-// static are the files that follow from no object.
+// static has the files that don't follow from objects.
 //
 //go:embed all:static
 var static embed.FS
 
-// namespace stands for that of the release while objects are rendered.
+// namespace stands for the release's namespace while objects are rendered.
 const namespace = "release-namespace"
 
-// Files are those of the chart, by their paths.
+// Files returns the files of the chart, by their paths.
 func Files(r Release) (map[string]string, error) {
 	p := render.InstallParams{Namespace: namespace}
 	for i, s := range settings() {
@@ -55,7 +55,7 @@ func Files(r Release) (map[string]string, error) {
 		}
 		kind := u.GetKind()
 		if kind == "Namespace" {
-			continue // the release's is there before
+			continue // Helm creates the namespace of the release before
 		}
 		if kind == "CustomResourceDefinition" {
 			text, err := yaml.Marshal(u.Object)
@@ -103,7 +103,6 @@ annotations:
   artifacthub.io/license: Apache-2.0
 `
 
-// fileOf is the template that objects of a kind are in.
 func fileOf(kind string) string {
 	name := "settings"
 	switch kind {
@@ -136,8 +135,8 @@ func addStatic(texts map[string]string, virtual string) error {
 	})
 }
 
-// number is what stands for a number while objects are rendered; "" for a setting
-// that is none.
+// number returns a stand-in for a number while objects are rendered; "" for a
+// setting that is no number.
 func number(s setting.Setting[render.InstallParams], i int) string {
 	if s.Kind != setting.Number {
 		return ""
@@ -147,16 +146,17 @@ func number(s setting.Setting[render.InstallParams], i int) string {
 
 var (
 	liqosBraces = regexp.MustCompile(`\{\{.*?\}\}`)
-	// arguments that are there if something is asked for; more may come after it
+	// arguments that exist only for some settings; more text may come after the
+	// value
 	askedArgument = regexp.MustCompile(`(?m)^( *)(- --[a-z-]+=)§([a-z-]+)§(.*)\n`)
 )
 
-// escaped keeps Helm from reading what is in Liqo's own template language.
+// escaped protects text in Liqo's own template language from Helm.
 func escaped(text string) string {
 	return liqosBraces.ReplaceAllStringFunc(text, func(braces string) string { return "{{ " + strconv.Quote(braces) + " }}" })
 }
 
-// fitted has values in place of what stood for them.
+// fitted replaces the stand-ins by values.
 func fitted(text string) string {
 	text = whole(text, namespace, "$.Release.Namespace")
 	if strings.Contains(text, "reserved-§reserve§") {
@@ -188,23 +188,23 @@ func fitted(text string) string {
 	return text
 }
 
-// whole has an expression in place of what stood for it. A text that is nothing else
-// is quoted: YAML would take some for numbers.
+// whole replaces a stand-in by an expression. If the text is nothing else, it is
+// quoted, because YAML would take some texts for numbers.
 func whole(text, from, expression string) string {
 	text = strings.ReplaceAll(text, ": "+from+"\n", ": {{ "+expression+" | quote }}\n")
 	return strings.ReplaceAll(text, from, "{{ "+expression+" }}")
 }
 
-// holes are the lines of templates that markers in objects stand for. INDENT in
-// them is how far a marker is indented, and NEXT two more.
+// holes has the lines of templates that replace markers in objects. In these lines,
+// INDENT stands for the indentation of a marker, and NEXT for two more.
 type holes struct {
 	lines   []string
-	virtual string // requirements that keep pods from virtual nodes, as JSON
+	virtual string // requirements that keep pods off virtual nodes, as JSON
 }
 
 func (h *holes) mark(lines ...string) string {
 	h.lines = append(h.lines, strings.Join(lines, "\n"))
-	return fmt.Sprintf("zz~%d~", len(h.lines)-1) // last of an object's fields: the first of a list's entry has its dash
+	return fmt.Sprintf("zz~%d~", len(h.lines)-1) // sorts after all other fields of an object, so that the first field in a list's entry keeps its dash
 }
 
 var marker = regexp.MustCompile(`(?m)^( *)(?:- )?["']?zz~(\d+)~["']?(?::.*)?$`)
@@ -212,13 +212,13 @@ var marker = regexp.MustCompile(`(?m)^( *)(?:- )?["']?zz~(\d+)~["']?(?::.*)?$`)
 func (h *holes) fill(text string) string {
 	return marker.ReplaceAllStringFunc(text, func(line string) string {
 		m := marker.FindStringSubmatch(line)
-		n, _ := strconv.Atoi(m[2]) // the expression has digits
+		n, _ := strconv.Atoi(m[2]) // the expression matches only digits
 		lines := strings.NewReplacer("INDENT", strconv.Itoa(len(m[1])), "NEXT", strconv.Itoa(len(m[1])+2)).Replace(h.lines[n])
 		return m[1] + strings.ReplaceAll(lines, "\n", "\n"+m[1])
 	})
 }
 
-// cut makes holes in an object where the settings of pods go.
+// cut puts markers into an object where the settings of pods belong.
 func (h *holes) cut(kind string, o map[string]any) {
 	switch kind {
 	case "Deployment":
@@ -228,7 +228,7 @@ func (h *holes) cut(kind string, o map[string]any) {
 		h.cutPod("fabric", at(o, "spec", "template"))
 	case "WgGatewayServerTemplate", "WgGatewayClientTemplate":
 		h.cutPod("gateway", at(o, "spec", "template", "spec", "deployment", "spec", "template"))
-	case "Role": // an empty list of names would mean all
+	case "Role": // an empty list of names would mean all names
 		o["rules"] = append(o["rules"].([]any), h.mark(`{{- with include "liqo-tui.asked" (list $ "gateway" "imagePullSecrets") | fromYamlArray }}`,
 			`- apiGroups: [""]`, `  resources: [secrets]`, `  resourceNames:`, `  {{- range . }}`, `  - {{ .name }}`, `  {{- end }}`, `  verbs: [get]`, `{{- end }}`))
 	}
@@ -238,7 +238,7 @@ func (h *holes) cutPod(program string, pod map[string]any) {
 	asked := func(field string) string {
 		return fmt.Sprintf(`include "liqo-tui.asked" (list $ %q %q)`, program, field)
 	}
-	// entries besides the program's own
+	// entries in addition to the program's own
 	union := func(of map[string]any, field string) {
 		own, _ := of[field].(map[string]any)
 		var names []string
@@ -283,7 +283,7 @@ func (h *holes) cutPod(program string, pod map[string]any) {
 	}
 }
 
-// at is the map at a path; it is made where there is none.
+// at returns the map at a path. It makes missing maps.
 func at(o map[string]any, path ...string) map[string]any {
 	for _, key := range path {
 		next, ok := o[key].(map[string]any)
@@ -297,11 +297,12 @@ func at(o map[string]any, path ...string) map[string]any {
 }
 
 func toJSON(value any) string {
-	text, _ := json.Marshal(value) // what came from YAML can be written
+	text, _ := json.Marshal(value) // a value from YAML can always be encoded
 	return string(text)
 }
 
-// podFields are the names of the settings of pods: of all, and the programs'.
+// podFields returns the names of the settings of pods: those of all programs, and
+// those of single programs.
 func podFields() []string {
 	var names []string
 	for name := range properties(render.ProgramSettings{}) {

@@ -1,4 +1,4 @@
-// Command chart writes the Helm chart: what render.Install makes, with the
+// Command chart writes the Helm chart: the objects of render.Install, with the
 // settings of an installation as values.
 //
 //	chart -o DIR [-version VERSION] [-image IMAGE]
@@ -37,7 +37,7 @@ func run(args []string) error {
 	return write(*out, files)
 }
 
-// write makes the folder hold these files and no others.
+// write makes the folder contain exactly these files.
 func write(dir string, files map[string]string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err

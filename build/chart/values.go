@@ -17,19 +17,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// needed is the setting that the chart can't choose: a release knows no context.
+// needed is the setting without a default in the chart, because a release knows no
+// context.
 const needed = "cluster-id"
 
-// settings are the settings of install that the chart has, without those of lending:
-// Helm would install lending's definitions on every cluster.
+// settings returns the settings of install that the chart also has. It leaves out
+// those of lending and Services, because Helm would install their CRDs on every cluster.
 func settings() []setting.Setting[render.InstallParams] {
 	return slices.DeleteFunc(install.Settings(), func(s setting.Setting[render.InstallParams]) bool {
 		return s.Name == "peering" || s.Name == "api-server" || s.Name == "lend"
 	})
 }
 
-// defaults are what values have in the chart. It writes them down, where install
-// leaves what the cluster has.
+// defaults returns the values of the chart. They are written down, because the chart
+// can't keep present values of the cluster, as install does.
 func defaults(r Release) render.InstallParams {
 	return render.InstallParams{Image: r.Image, ExternalCIDR: render.DefaultExternalCIDR, GatewayReplicas: 1, OperatorReplicas: 1}
 }
@@ -39,7 +40,7 @@ var (
 	atFirst = regexp.MustCompile(` \(default: .*\)$`)
 )
 
-// about is a setting's help, for somebody who reads values.
+// about returns a setting's help for readers of values.
 func about(s setting.Setting[render.InstallParams]) string {
 	if s.Name == needed {
 		return atFirst.ReplaceAllString(s.Help, "") + "; required, and not to be changed later"
@@ -81,8 +82,8 @@ func values(r Release) string {
 	return out.String()
 }
 
-// schema refuses values that no setting has, and those that would be refused
-// later.
+// schema returns the JSON Schema of the values. It refuses unknown values, and
+// values that would be refused later.
 func schema() (string, error) {
 	all := properties(render.ProgramSettings{})
 	all["global"] = map[string]any{"type": "object", "description": "Helm's own"}
@@ -117,12 +118,12 @@ func schema() (string, error) {
 	return string(text) + "\n", err
 }
 
-// properties are the JSON Schemas of a struct's fields, by their names.
+// properties returns the JSON Schemas of a struct's fields, by their names.
 func properties(of any) map[string]any {
 	all := map[string]any{}
 	for f := range reflect.TypeOf(of).Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" { // inline
+		if name == "" { // the struct is inlined
 			maps.Copy(all, properties(reflect.Zero(f.Type).Interface()))
 			continue
 		}

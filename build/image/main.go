@@ -1,11 +1,11 @@
-// Command image packs static binaries into a container image without a
-// container engine: one layer on nothing, written as a tar archive that
-// containerd and docker load. The same files give the same bytes.
+// Command image packs static binaries into a container image, without a
+// container engine. The image has one layer and no base. It is a tar archive
+// that containerd and docker load. The same files give the same bytes.
 //
 //	image -o OUT.tar -tag NAME:TAG FILE=/PATH... -- ENTRYPOINT [ARG...]
 //
-// With a platform before each file, it is an OCI archive with an image for each
-// platform, which containerd, skopeo and crane read:
+// With a platform before each file, the result is an OCI archive with an image
+// for each platform. containerd, skopeo and crane read such archives.
 //
 //	image -o OUT.tar -tag NAME:TAG linux/amd64:FILE=/PATH linux/arm/v7:FILE=/PATH... -- ENTRYPOINT [ARG...]
 package main
@@ -74,8 +74,7 @@ func run(args []string) error {
 	return writeOCI(*out, ref, index)
 }
 
-// buildIndex makes an image for each platform, in the order in which they are
-// named first.
+// buildIndex makes an image for each platform, in the order of the arguments.
 func buildIndex(files, entrypoint []string) (v1.ImageIndex, error) {
 	var platforms []string
 	byPlatform := map[string][]string{}
@@ -110,8 +109,8 @@ func buildIndex(files, entrypoint []string) (v1.ImageIndex, error) {
 	return index, nil
 }
 
-// checkMachine refuses a binary for another machine: it would be noticed only
-// on a node of that kind.
+// checkMachine returns an error if a binary is for another machine. Otherwise
+// only a node of that kind would show the mistake.
 func checkMachine(file, architecture string) error {
 	from, _, _ := strings.Cut(file, "=")
 	want, ok := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "arm": elf.EM_ARM}[architecture]
@@ -129,8 +128,8 @@ func checkMachine(file, architecture string) error {
 	return nil
 }
 
-// writeOCI writes an OCI image layout as one archive. Its index names the image,
-// for containerd in the annotation of its own.
+// writeOCI writes an OCI image layout as one archive. Its index has the image's
+// name; for containerd, in an annotation of its own.
 func writeOCI(out string, ref name.Tag, index v1.ImageIndex) error {
 	dir, err := os.MkdirTemp("", "image")
 	if err != nil {
@@ -198,7 +197,7 @@ func build(files, entrypoint []string, platform v1.Platform) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// layer is a tar archive with the files at their paths, owned by root.
+// layer returns a tar archive with the files at their paths, owned by root.
 func layer(files []string) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)

@@ -22,9 +22,9 @@ const apitest = "github.com/liqo-tui/liqo-tui/internal/apitest"
 
 // test is a test that `go test` runs: Test, Fuzz with its examples, or Example.
 type test struct {
-	pkg  string // folder in the repository
+	pkg  string // the folder in the repository
 	name string
-	file string // in the repository
+	file string // the path in the repository
 	api  bool   // it needs an API server, directly or through a function of its package
 }
 
@@ -68,7 +68,6 @@ func testsIn(module string) ([]test, error) {
 	}
 }
 
-// testsOf reads the test files of one package.
 func testsOf(folder string, files []string) ([]test, error) {
 	var tests []test
 	uses := map[string][]string{} // function → functions of the package that it names

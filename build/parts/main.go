@@ -156,7 +156,6 @@ func listed(part string) string {
 	return part
 }
 
-// list returns a line for each test of each part.
 func (t *tree) list() string {
 	var lines []string
 	for part := range t.tests {
@@ -281,8 +280,8 @@ func (t *tree) others(name, pkg string) []string {
 	return slices.Compact(names)
 }
 
-// where returns the package of a test. So a script can name a test alone, and need not change
-// when the test moves.
+// where returns the package of a test. So scripts only need the name of a test, and need not
+// change when the test moves.
 func where(name string) (string, error) {
 	out, err := exec.CommandContext(context.Background(), "git", "grep", "-l", "--untracked", "-E", `^func `+name+`\(`, "--", "*_test.go").Output()
 	if files := strings.Fields(string(out)); err == nil && len(files) == 1 {

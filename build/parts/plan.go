@@ -48,7 +48,7 @@ func (t *tree) plan(folder string) (string, error) {
 	return out.String(), nil
 }
 
-// wish has the choices and the knowledge of a run.
+// wish has the choices of a run, and the facts about earlier runs.
 type wish struct {
 	seed    uint64
 	all     bool
@@ -56,7 +56,7 @@ type wish struct {
 	passed  map[string]bool // parts that have passed completely at this commit
 	since   string          // the last commit that passed
 	changed []string        // files, since then
-	whyAll  string          // the reason that nothing is known about changes: each part may have changed
+	whyAll  string          // the reason that changes are unknown; then each part may have changed
 }
 
 func readWish() (wish, error) {
@@ -67,14 +67,14 @@ func readWish() (wish, error) {
 	return wish{seed: n, all: os.Getenv("TEST_ALL") != "", only: os.Getenv("PART")}, nil
 }
 
-// third returns the tests that a run takes from a part of which each run takes a third, in the order
-// of the list.
+// third returns the tests that a run takes from a part, in the order of the list: a third of them,
+// unless the run takes all.
 func (w wish) third(p part, lines []string) []string {
 	if w.all || w.only != "" {
 		return lines
 	}
 	turn := w.seed
-	if !p.always { // its seeds all leave the same
+	if !p.always { // its seeds all leave the same tests out
 		turn /= seeds
 	}
 	var taken []string
@@ -114,7 +114,7 @@ func (w wish) takes(p part, tests []test) (bool, string) {
 	return false, fmt.Sprintf("the seed leaves %d, divided by %d, and nothing of it has changed since %.7s", w.seed%seeds, seeds, w.since)
 }
 
-// changes returns the files that have changed since the last commit that passed a whole run,
+// changes returns the files that have changed since the last commit for which a whole run passed,
 // according to build/passed.
 func changes() (since string, files []string, unknown string) {
 	text, err := os.ReadFile(passedFile)
@@ -139,13 +139,13 @@ func onlyComments(commit, file string) bool {
 	}
 	before, err := exec.CommandContext(context.Background(), "git", "show", commit+":"+file).Output()
 	if err != nil {
-		return false // it is new
+		return false // the file is new
 	}
 	now, err := os.ReadFile(file)
 	return err == nil && slices.Equal(code(before), code(now))
 }
 
-// code is the tokens of a Go file. Of comments it has those that are orders to Go's tools.
+// code returns the tokens of a Go file. It drops comments, except directives for Go's tools.
 func code(source []byte) (tokens []string) {
 	var s scanner.Scanner
 	files := token.NewFileSet()
@@ -160,9 +160,9 @@ func code(source []byte) (tokens []string) {
 	}
 }
 
-// changedFiles reads lines of git with a status and a file. A moved file with another package clause
-// and other imports counts as unchanged: otherwise the move of a folder would make one run of all
-// parts, and no machine has the time for that.
+// changedFiles reads lines of git with a status and a file. A file that has moved and differs only in
+// its package clause and imports counts as unchanged. Otherwise the move of a folder would make one
+// run take all parts, and no machine has the time for that.
 func changedFiles(lines string) (files []string) {
 	for line := range strings.Lines(lines) {
 		if words := strings.Fields(line); len(words) > 1 && !strings.HasPrefix(words[0], "R") {
@@ -172,7 +172,7 @@ func changedFiles(lines string) (files []string) {
 	return files
 }
 
-// stamps returns the parts that passed at this commit, as build/test.sh notes them.
+// stamps returns the parts that passed at this commit, as recorded by build/test.sh.
 func stamps() map[string]bool {
 	passed := map[string]bool{}
 	commit, err := exec.CommandContext(context.Background(), "git", "rev-parse", "HEAD").Output()
@@ -204,7 +204,7 @@ func lacking(need string) string {
 	return ""
 }
 
-// withoutBPF says why Cilium can't run here, or nothing.
+// withoutBPF returns the reason that Cilium can't run here; "" if it can.
 func withoutBPF() string {
 	for file, needed := range map[string]string{"/proc/filesystems": "bpf", "/proc/self/mounts": "cgroup2"} {
 		if text, err := os.ReadFile(file); err != nil || !slices.Contains(strings.Fields(string(text)), needed) {
@@ -214,7 +214,7 @@ func withoutBPF() string {
 	return ""
 }
 
-// ran compares the results in a log with the list's tests of a part, and counts its cases.
+// ran compares the results in a log with the tests of a part in the list, and counts its cases.
 func ran(w wish, name, logFile string) (string, error) {
 	list, err := os.ReadFile(listFile)
 	if err != nil {
@@ -263,7 +263,7 @@ const moduleName = "github.com/liqo-tui/liqo-tui/"
 func results(log string) (seen map[string]bool, cases int) {
 	seen = map[string]bool{}
 	var names []string
-	all, inner := map[string]bool{}, map[string]bool{} // tests and subtests, and those that have subtests
+	all, inner := map[string]bool{}, map[string]bool{} // tests and subtests, and those of them that have subtests
 	for line := range strings.Lines(log) {
 		words := strings.Fields(line)
 		switch {

@@ -14,27 +14,28 @@ type part struct {
 	name  string
 	title string
 
-	// One of these decides whether `make test` runs the part.
+	// One of these fields decides whether `make test` runs the part.
 	always  bool
-	group   uint64 // with seeds that leave this remainder when divided by seeds
-	allOnly bool   // only in `make test-all`
+	group   uint64 // runs with seeds that leave this remainder when divided by seeds
+	allOnly bool   // runs only in `make test-all`
 
 	thirds bool // each run that takes the part takes a third of its tests
 
-	programs []string       // targets of make that its tests use, besides those of every lab
-	sources  []string       // files that only this part uses, besides those of its tests
+	programs []string       // make targets that its tests use, in addition to those of every lab
+	sources  []string       // files that only this part uses, in addition to those of its tests
 	needs    string         // "root", "bpf", or "vm"
-	tests    *regexp.Regexp // names of its tests, in the program's module; nil: the part takes the rest, by its name
+	tests    *regexp.Regexp // matches the names of its tests, in the program's module; nil: the part takes the other tests, by its name
 	cases    string         // the -run expression for a test whose cases are separate parts
 }
 
 // lab is the target for tests in clusters on this machine.
 var lab = []string{"lab"}
 
-// parts are in the order in which they run. The groups take about the same time. Other
-// projects' programs take minutes to build on an empty cache. Besides those of each run,
-// each group needs two of them: an API server and Liqo (with its liqoctl), Calico and
-// flannel, another API server and Cilium. Each run has API servers of one minor.
+// parts returns the parts in the order in which they run. The groups take about the same
+// time. Other projects' programs take minutes to build on an empty cache, so each group
+// needs only two that are not used in every run: an API server and Liqo (with its
+// liqoctl), Calico and flannel, another API server and Cilium. Each run has API servers
+// of one minor version.
 func parts(minors []string) []part {
 	all := []part{
 		{name: "unit", title: "unit tests, golden files, the command line, kernel tests in network namespaces", always: true, programs: []string{"deps"}},
@@ -49,7 +50,7 @@ func parts(minors []string) []part {
 	return append(all,
 		part{name: "modules", title: "tests of the lab, the image, the chart, the release and the alert rules", always: true, programs: []string{"bin/image"}},
 		part{name: "vm", title: "kernel tests again, in a virtual machine with the kernel's WireGuard", always: true, thirds: true, needs: "vm", programs: []string{"deps"}},
-		part{ // to be of a group once it is known why one of eight runs of a test sees packets refused (docs/requirements.md)
+		part{ // gets a group when it is known why, in one of eight runs, a test sees refused packets (docs/requirements.md)
 			name: "vm-5.10", title: "kernel tests again, with the oldest kernel that is promised, Linux 5.10", needs: "vm", allOnly: true,
 			programs: []string{"deps"},
 		},
@@ -103,11 +104,11 @@ func names(expression string) *regexp.Regexp { return regexp.MustCompile("^(" + 
 // modules are the modules whose tests are the part of this name.
 var modules = []string{"build/image", "build/release", "testdata/helm", "testdata/lab", "build/alerts"}
 
-// inVM selects the tests that run again in the virtual machine, by package. In the first
-// package, these are tests with a tunnel: others are slow under emulation, and find
-// nothing new. In the second, they are about the process around the tunnel. The kernel's
-// tunnel behaves differently there: it outlives the process, its port is changed by
-// netlink, and its packets may be fragmented.
+// inVM selects the tests that also run in the virtual machine, by package. From the
+// first package, these are tests with a tunnel, because others are slow under emulation
+// and find nothing new. From the second package, these are tests of the process around
+// the tunnel: the kernel's tunnel continues after the process has ended, its port is
+// changed by netlink, and its packets may be fragmented.
 var inVM = []struct {
 	pkg       string
 	run, skip *regexp.Regexp
@@ -119,7 +120,7 @@ var inVM = []struct {
 	{pkg: "gateway/tunnel", run: regexp.MustCompile(`^Test(ServerIsKilled$|ServersNode|BlackHole)`), skip: regexp.MustCompile(`^$`)},
 }
 
-// concerns reports whether file is one of the sources, or below one of them.
+// concerns reports whether file is in sources, or below one of them.
 func concerns(sources []string, file string) bool {
 	for _, s := range sources {
 		if file == s || strings.HasPrefix(file, path.Clean(s)+"/") {

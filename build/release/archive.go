@@ -14,7 +14,6 @@ import (
 	"strings"
 )
 
-// archiveName is the name of a platform's archive.
 func (r release) archiveName(p platform) string {
 	kind := ".tar.gz"
 	if p.os == "windows" {
@@ -23,7 +22,8 @@ func (r release) archiveName(p platform) string {
 	return fmt.Sprintf("%s_%s_%s_%s%s", program, r.number(), p.os, p.arch, kind)
 }
 
-// archive has the program, its manual, completions and license.
+// archive writes the archive with the program, its manual, completions and
+// license.
 func (r release) archive(p platform) error {
 	files, err := r.content(map[string]string{"man": "man", "completion": "completion"}, func(_, name string) string { return name })
 	if err != nil {
@@ -90,7 +90,7 @@ func (r release) zipped(files []file) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// chart packs the folder chart as helm package does.
+// chart packs the folder chart as "helm package" does.
 func (r release) chart() error {
 	var files []file
 	root := filepath.Join(r.in, "chart")
@@ -122,14 +122,13 @@ func (r release) write(name string, data []byte) error {
 	return os.WriteFile(filepath.Join(r.out, name), data, 0o644)
 }
 
-// digest is the SHA-256 of a file of the release.
 func (r release) digest(name string) (string, error) {
 	data, err := os.ReadFile(filepath.Join(r.out, name))
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:]), err
 }
 
-// checksums are of all files, as sha256sum --check reads them.
+// checksums writes the checksums of all files for sha256sum --check.
 func (r release) checksums() error {
 	entries, err := os.ReadDir(r.out)
 	if err != nil {

@@ -15,11 +15,10 @@ import (
 	spdx "github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
-// billName is the name of a program's bill of materials.
 func (r release) billName(name string) string { return name + "_" + r.number() + ".spdx.json" }
 
-// bills say which modules the programs are made of, in SPDX: what the linker wrote
-// into the programs of all platforms, so that nothing is guessed.
+// bills writes which modules the programs contain, in SPDX. The linker has written
+// the list of modules into the program of each platform, so nothing is guessed.
 func (r release) bills(platforms []platform) error {
 	var programs []string
 	for _, p := range platforms {
@@ -46,7 +45,7 @@ func (r release) bills(platforms []platform) error {
 }
 
 func (r release) bill(name string, binaries []string) (*spdx.Document, error) {
-	modules := map[string]string{} // the version of each
+	modules := map[string]string{} // by module: its version
 	for _, file := range binaries {
 		info, err := buildinfo.ReadFile(file)
 		if err != nil {

@@ -1,11 +1,12 @@
-// Command release packs what was built into what a release consists of: archives,
+// Command release packs the built programs into the files of a release: archives,
 // packages for Linux, a Homebrew formula, a krew manifest, bills of materials and
 // checksums. The same input gives the same bytes.
 //
 //	release -version VERSION -commit COMMIT -time SECONDS -in DIR -out DIR
 //
-// DIR of -in has a folder OS-ARCH with the program for each platform, and besides
-// them man, completion, chart, gateway (its programs, by architecture) and LICENSE.
+// The DIR of -in has a folder OS-ARCH with the program for each platform. It also
+// has man, completion, chart, gateway and dns (the image's programs, by architecture)
+// and LICENSE.
 package main
 
 import (
@@ -26,21 +27,21 @@ func main() {
 	}
 }
 
-// release is one release, and where its files come from and go to.
+// release describes one release, and where its files come from and go to.
 type release struct {
-	version string // as its tag, with a v
+	version string // as in its tag, with a v
 	commit  string
-	at      time.Time // of all files
-	url     string    // below which the files can be downloaded
+	at      time.Time // the time of all files
+	url     string    // the URL below which the files can be downloaded
 	in, out string
 }
 
-// number is the version without its v.
+// number returns the version without its v.
 func (r release) number() string { return strings.TrimPrefix(r.version, "v") }
 
 // file is one file of an archive or a package.
 type file struct {
-	path string // in it, below /usr in a package
+	path string // in the archive; in a package, below /usr
 	from string
 	mode os.FileMode
 }
@@ -97,12 +98,12 @@ func (r release) pack() error {
 	return r.checksums()
 }
 
-// platform is one that the program is built for.
+// platform is one for which the program is built.
 type platform struct{ os, arch string }
 
 func (p platform) String() string { return p.os + "-" + p.arch }
 
-// binary is the name of the program's file.
+// binary returns the name of the program's file.
 func (p platform) binary() string {
 	if p.os == "windows" {
 		return program + ".exe"
@@ -110,7 +111,7 @@ func (p platform) binary() string {
 	return program
 }
 
-// platforms are those that there is a program for.
+// platforms returns the platforms with a program.
 func (r release) platforms() ([]platform, error) {
 	found, err := filepath.Glob(filepath.Join(r.in, "*-*", program+"*"))
 	if err != nil {
@@ -128,8 +129,8 @@ func (r release) platforms() ([]platform, error) {
 	return all, nil
 }
 
-// content is what an archive or a package has, besides the program itself, in the
-// order of paths. rename says where a file of a kind goes.
+// content returns the files of an archive or a package, except the program itself,
+// sorted by path. rename returns the path of a file of a kind.
 func (r release) content(dirs map[string]string, rename func(kind, name string) string) ([]file, error) {
 	var all []file
 	for kind, dir := range dirs {

@@ -6,7 +6,7 @@ import (
 	"text/template"
 )
 
-// asset is an archive as package managers fetch it.
+// asset is an archive in the form that package managers need.
 type asset struct {
 	OS, Arch, URL, Digest, Binary string
 }
@@ -24,7 +24,7 @@ func (r release) assets(platforms []platform) ([]asset, error) {
 	return all, nil
 }
 
-// manifests are a formula for Homebrew and a manifest for krew.
+// manifests writes a formula for Homebrew and a manifest for krew.
 func (r release) manifests(platforms []platform) error {
 	assets, err := r.assets(platforms)
 	if err != nil {
@@ -43,7 +43,7 @@ func (r release) manifests(platforms []platform) error {
 	return nil
 }
 
-// names that Homebrew has for systems and processors.
+// Homebrew's names for systems and processors
 var formula = template.Must(template.New("formula").Funcs(template.FuncMap{
 	"system": func(os string) string { return map[string]string{"darwin": "macos", "linux": "linux"}[os] },
 	"cpu":    func(arch string) string { return map[string]string{"amd64": "intel", "arm64": "arm"}[arch] },
@@ -75,8 +75,8 @@ var formula = template.Must(template.New("formula").Funcs(template.FuncMap{
 end
 `))
 
-// The plug-in is called as the program is: other words would hide it from who looks
-// for it.
+// The plug-in has the same commands as the program. With other words, nobody would
+// find it.
 var krew = template.Must(template.New("krew").Parse(`apiVersion: krew.googlecontainertools.github.com/v1alpha2
 kind: Plugin
 metadata:

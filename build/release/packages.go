@@ -7,20 +7,19 @@ import (
 	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
-	_ "github.com/goreleaser/nfpm/v2/apk" // the kinds of packages register themselves
+	_ "github.com/goreleaser/nfpm/v2/apk" // each kind of package registers itself
 	_ "github.com/goreleaser/nfpm/v2/deb"
 	"github.com/goreleaser/nfpm/v2/files"
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// packageKinds are those that every release has for Linux.
+// packageKinds are the kinds of packages for Linux in every release.
 var packageKinds = []string{"deb", "rpm", "apk"}
 
 func (r release) packageName(p platform, kind string) string {
 	return fmt.Sprintf("%s_%s_%s_%s.%s", program, r.number(), p.os, p.arch, kind)
 }
 
-// packages are for the package managers of Linux.
 func (r release) packages(p platform) error {
 	content, err := r.content(map[string]string{"man": "share/man/man1", "completion": "share"}, func(kind, name string) string {
 		if kind == "man" {
@@ -42,10 +41,10 @@ func (r release) packages(p platform) error {
 			Maintainer:  "liqo-tui <https://github.com/liqo-tui/liqo-tui>",
 			Description: "Connect the pod networks of two Kubernetes clusters\nthrough an encrypted tunnel, also when both use the same addresses.",
 			Homepage:    "https://github.com/liqo-tui/liqo-tui", License: "Apache-2.0", MTime: r.at,
-			Overridables: nfpm.Overridables{RPM: nfpm.RPM{BuildHost: "localhost"}}, // the name of the machine says nothing
+			Overridables: nfpm.Overridables{RPM: nfpm.RPM{BuildHost: "localhost"}}, // the machine's name is useless to readers
 		}
 		for _, f := range content {
-			if strings.HasSuffix(f.path, "/") { // powershell's has no place on Linux
+			if strings.HasSuffix(f.path, "/") { // there is no folder for PowerShell's completion on Linux
 				continue
 			}
 			info.Contents = append(info.Contents, &files.Content{

@@ -1,7 +1,7 @@
-// Command screenshots runs a program on a pseudo-terminal, does what a script
-// says, and draws what is on the screen: single screens, and the whole run as
-// an animation. The pictures are SVG with text in them, so that they stay sharp
-// and small, and can be read by a screen reader.
+// Command screenshots runs a program on a pseudo-terminal, presses the keys of
+// a script, and draws the screen: single screens, or the whole run as an
+// animation. The pictures are SVG with text in them, so that they are sharp and
+// small, and screen readers can read them.
 //
 //	screenshots -size 100x30 -script wizard.keys -out docs -- liqo-tui wizard
 //
@@ -57,7 +57,6 @@ func run() error {
 	return os.WriteFile(filepath.Join(*out, *animation+".svg"), []byte(animate(t.recorded())), 0o644)
 }
 
-// play does what the script says.
 func play(t *terminal, script, out string) error {
 	f, err := os.Open(script)
 	if err != nil {

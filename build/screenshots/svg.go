@@ -11,13 +11,13 @@ import (
 	"github.com/charmbracelet/x/vt"
 )
 
-// screen is what is on a terminal: runs of text, line by line.
+// screen is the content of a terminal: pieces of text, line by line.
 type screen struct {
 	width int
 	lines [][]piece
 }
 
-// piece is text of one style.
+// piece is text in one style.
 type piece struct {
 	column, cells int
 	text          string
@@ -25,7 +25,7 @@ type piece struct {
 }
 
 type style struct {
-	fg, bg      string // "" for the terminal's own
+	fg, bg      string // "" for the terminal's own colour
 	bold, faint bool
 	underline   bool
 }
@@ -67,7 +67,8 @@ func (s screen) text() string {
 	return b.String()
 }
 
-// palette are the sixteen colours of a terminal, legible on the background.
+// palette has the sixteen colours of a terminal. They are legible on the
+// background.
 var palette = [16]string{
 	"#15181e", "#f2777a", "#8ccf7e", "#e5c76b", "#7aa5ee", "#c58fe0", "#6fc9cf", "#d3d7de",
 	"#6b7280", "#ff9a9c", "#a9e39c", "#f3da8d", "#9dbff7", "#dab0ef", "#94e0e4", "#ffffff",
@@ -76,7 +77,7 @@ var palette = [16]string{
 const (
 	background = "#15181e"
 	foreground = "#d3d7de"
-	cellWidth  = 8.4 // of a font of 14 px
+	cellWidth  = 8.4 // for a font of 14 px
 	cellHeight = 18
 	margin     = 12
 )
@@ -111,7 +112,6 @@ func colourOf(c interface{ RGBA() (r, g, b, a uint32) }) string {
 	return fmt.Sprintf("#%02x%02x%02x", r>>8, g>>8, b>>8)
 }
 
-// draw is one screen as a picture.
 func draw(s screen) string {
 	var b strings.Builder
 	head(&b, s, "")
@@ -129,8 +129,8 @@ func head(b *strings.Builder, s screen, css string) {
 	fmt.Fprintf(b, `<rect width="100%%" height="100%%" rx="8" fill="%s"/>`+"\n", background)
 }
 
-// lineOf is one line, whose top left is at 0,0. Each piece is as wide as its
-// cells, whatever font there is.
+// lineOf returns one line, with its top left at 0,0. Each piece is as wide as
+// its cells, whatever font the viewer has.
 func lineOf(line []piece) string {
 	var b strings.Builder
 	for _, p := range line {
@@ -160,8 +160,8 @@ func lineOf(line []piece) string {
 	return b.String()
 }
 
-// words are the parts of a text between two spaces or more, which a viewer may
-// take for one.
+// words returns the parts of a text between runs of two or more spaces, because
+// a viewer may show such a run as one space.
 func words(text string) []piece {
 	var all []piece
 	column := 0
@@ -179,14 +179,14 @@ func words(text string) []piece {
 }
 
 const (
-	// longest is how long a screen is shown on which nothing happens.
+	// longest is the longest time for a screen on which nothing happens.
 	longest = 2500 * time.Millisecond
-	// last is how long the last one is, before it begins again.
+	// last is the time for the last screen, before the animation begins again.
 	last = 5 * time.Second
 )
 
-// animate shows the frames one after the other, for ever. Lines that several
-// frames have are drawn once.
+// animate shows the frames one after the other, for ever. A line that several
+// frames have is drawn once.
 func animate(frames []frame) string {
 	frames = distinct(frames)
 	if len(frames) == 0 {
@@ -234,7 +234,7 @@ func animate(frames []frame) string {
 	return b.String()
 }
 
-// distinct leaves out frames that look like the one before, and empty ones.
+// distinct leaves out empty frames, and frames that look like the one before.
 func distinct(frames []frame) []frame {
 	var kept []frame
 	before := ""

@@ -15,14 +15,16 @@ import (
 )
 
 const (
-	// settle is how long a screen has to stay the same to be a frame: a program
-	// writes one screen in several pieces.
+	// settle is how long a screen has to stay the same to count as a frame,
+	// because a program writes one screen in several pieces.
 	settle = 60 * time.Millisecond
-	// keyGap is how fast a person presses keys that belong together.
+	// keyGap is the time between keys of one press command, as if a person
+	// pressed them.
 	keyGap = 350 * time.Millisecond
 )
 
-// terminal is a pseudo-terminal with a program on it, and what that has drawn.
+// terminal is a pseudo-terminal with a program, and the screen that the program
+// has drawn.
 type terminal struct {
 	control *os.File
 	program *exec.Cmd
@@ -31,11 +33,11 @@ type terminal struct {
 	mu      sync.Mutex
 	screens *vt.Emulator
 	frames  []frame
-	drawn   time.Time // when something was written last
-	kept    bool      // as a frame
+	drawn   time.Time // the time of the last output
+	kept    bool      // the screen was recorded as a frame
 }
 
-// frame is a screen and when it came.
+// frame is a screen, and the time at which it appeared.
 type frame struct {
 	at     time.Time
 	screen screen
@@ -69,7 +71,7 @@ func start(width, height int, args []string) (*terminal, error) {
 		return nil, err
 	}
 	t := &terminal{control: control, program: cmd, done: make(chan struct{}), screens: vt.NewEmulator(width, height), kept: true}
-	go func() { _, _ = io.Copy(control, t.screens) }() // what a terminal answers to questions of the program
+	go func() { _, _ = io.Copy(control, t.screens) }() // answers to the program's questions to its terminal
 	go t.read()
 	return t, nil
 }
@@ -84,13 +86,13 @@ func (t *terminal) read() {
 			return
 		}
 		t.mu.Lock()
-		_, _ = t.screens.Write(chunk[:n]) // into memory
+		_, _ = t.screens.Write(chunk[:n]) // writes to memory, so it can't fail
 		t.drawn, t.kept = time.Now(), false
 		t.mu.Unlock()
 	}
 }
 
-// record keeps every screen that stays for a moment.
+// record records every screen that stays for a moment.
 func (t *terminal) record() {
 	ticker := time.NewTicker(settle / 3)
 	defer ticker.Stop()
@@ -144,8 +146,8 @@ func (t *terminal) press(key string) error {
 	return err
 }
 
-// close ends the program, as a terminal does that is closed. How the program
-// takes that is not what the pictures are for.
+// close ends the program, as a closed terminal does. The pictures don't depend
+// on how the program ends.
 func (t *terminal) close() {
 	_ = t.program.Process.Signal(syscall.SIGHUP)
 	ended := make(chan struct{})

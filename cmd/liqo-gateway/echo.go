@@ -19,27 +19,26 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// echoOptions are the flags of the command echo.
 type echoOptions struct {
 	port              uint16
 	token, target, to string
 }
 
-// Times of a probe. With these, a result is there well within 10 s.
+// Time limits of a probe. With them, a probe has a result within 10 s.
 const (
 	echoPackets    = 40
 	echoInterval   = 50 * time.Millisecond
 	echoWarmUp     = 1500 * time.Millisecond
 	echoPatience   = 300 * time.Millisecond
 	echoThroughput = 3 * time.Second
-	// echoLookEvery is how often the target's file is read: the kubelet replaces the file
-	// when the annotation changes.
+	// echoLookEvery is the interval at which the file with the target is read. The
+	// kubelet replaces the file when the annotation changes.
 	echoLookEvery = 50 * time.Millisecond
-	// After its own measurement, a pod answers until the other pod says that it is done,
-	// or is silent: echoSilence is longer than the pauses of the other pod, and echoNever
-	// is longer than its target may arrive later. The kubelet of a busy node delivers the
-	// target even later. Then the other pod says that it waits, and this pod answers for
-	// echoLongest at most.
+	// After its own measurement, a pod continues to answer until the other pod has
+	// finished or is silent. echoSilence is longer than the pauses of the other pod.
+	// echoNever is longer than the target of the other pod may be delayed. On a busy
+	// node, the kubelet may deliver the target even later. Then the other pod reports
+	// that it waits, and this pod answers for at most echoLongest.
 	echoSilence = 2 * time.Second
 	echoNever   = 3 * time.Second
 	echoLongest = 20 * time.Second
@@ -94,13 +93,13 @@ func writeResult(file string, r render.ProbeResult) error {
 	return os.WriteFile(file, text, 0o600)
 }
 
-// waits reports whether the other pod says that it has no target yet.
+// waits reports whether the other pod has no target yet, as it reports itself.
 func waits(t render.ProbeTarget, port uint16, token measure.Token) bool {
 	address, err := netip.ParseAddr(t.Address)
 	return err == nil && measure.Waits(netip.AddrPortFrom(address, port), token)
 }
 
-// linger returns when the other pod has measured, or can't.
+// linger returns when the other pod has measured, or can't measure.
 func linger(ctx context.Context, server *measure.Server, waits func() bool) {
 	started := time.Now()
 	look := time.NewTicker(echoLookEvery)
@@ -121,7 +120,6 @@ func linger(ctx context.Context, server *measure.Server, waits func() bool) {
 	}
 }
 
-// awaitTarget returns when the file has a target.
 func awaitTarget(ctx context.Context, file string) (render.ProbeTarget, error) {
 	look := time.NewTicker(echoLookEvery)
 	defer look.Stop()

@@ -3,8 +3,9 @@
 // Command liqo-gateway runs inside a cluster: as operator (one per cluster), as tunnel (one
 // pod per peer), as fabric (one per node), as node (one pod per virtual node) and as echo
 // (the pod of a measurement). Its subcommand inspect prints a gateway's kernel state, and
-// ready waits until operator and node agents run. As relay it runs on any machine that both
-// clusters reach, for two gateways of which neither can be dialled.
+// ready waits until the operator and the node agents run. If neither of two gateways can be
+// dialled, it also runs as relay, on any machine that both clusters reach. clusters reach,
+// for two gateways of which neither can be dialled.
 package main
 
 import (
@@ -55,7 +56,6 @@ func run(args []string, stderr io.Writer) int {
 	return 0
 }
 
-// rootCommand is the tree of all commands.
 func rootCommand(log *slog.Logger) *cobra.Command {
 	root := &cobra.Command{
 		Use: "liqo-gateway", Short: "In-cluster programs of liqo-tui",
@@ -65,8 +65,8 @@ func rootCommand(log *slog.Logger) *cobra.Command {
 	return root
 }
 
-// level is the lowest severity that is logged. An unknown word counts as info, so that it
-// does not keep a gateway from starting.
+// level returns the lowest severity that is logged. An unknown word means info, so that a
+// wrong word does not prevent the start of a gateway.
 func level(word string) (l slog.Level) {
 	if l.UnmarshalText([]byte(word)) != nil {
 		return slog.LevelInfo
@@ -74,11 +74,11 @@ func level(word string) (l slog.Level) {
 	return l
 }
 
-// watchConnections makes client-go notice a dead connection to the API server within 8 s,
-// instead of 45. Such a connection dies without a sign if a node translates the addresses
-// and forgets its flows: the server's packets then end at the node, and a watch without
-// packets looks like one without changes. Nodes were seen that used a gateway for 28 s after
-// it had moved.
+// watchConnections makes client-go notice a dead connection to the API server within 8 s
+// instead of 45 s. A connection dies without an error if a node translates the addresses and
+// forgets its flows: the server's packets then end at the node, and a watch without packets
+// looks like one without changes. In such a case, nodes used a gateway for 28 s after it had
+// moved.
 func watchConnections() error {
 	for name, seconds := range map[string]string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "5", "HTTP2_PING_TIMEOUT_SECONDS": "3"} {
 		if os.Getenv(name) != "" {
@@ -124,7 +124,7 @@ func operatorCommand() *cobra.Command {
 			if o.Identity, err = os.Hostname(); err != nil { // the pod's name
 				return fmt.Errorf("find out who leads: %w", err)
 			}
-			if os.Getenv("POD_IP") != "" { // a Deployment of an earlier release lacks it
+			if os.Getenv("POD_IP") != "" { // Deployments of an earlier release lack this variable
 				if o.PodIP, err = addressFrom("POD_IP"); err != nil {
 					return err
 				}
@@ -205,7 +205,7 @@ func fabricCommand(log *slog.Logger) *cobra.Command {
 			if server, id, _ := strings.Cut(announce, ","); server != "" && server != render.AnnounceNone {
 				address, err := discovery.ParseServer(server)
 				if err = errors.Join(err, wire.ClusterID(id).Validate()); err != nil {
-					log.Error("the cluster is not announced", "--announce", announce, "error", err) // packets pass without it
+					log.Error("the cluster is not announced", "--announce", announce, "error", err) // packets pass anyway
 				} else {
 					o.Announced = &discovery.Cluster{ID: wire.ClusterID(id), Server: address}
 				}
@@ -239,8 +239,8 @@ func inspectCommand() *cobra.Command {
 	return cmd
 }
 
-// addressFrom is the first IPv4 address in a variable, or else the first address. Commas
-// separate them.
+// addressFrom returns the first IPv4 address in a variable with addresses separated by
+// commas. If there is none, it returns the first address.
 func addressFrom(variable string) (first netip.Addr, err error) {
 	for text := range strings.SplitSeq(os.Getenv(variable), ",") {
 		ip, err := netip.ParseAddr(text)

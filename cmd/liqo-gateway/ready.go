@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// readyCommand is the command in the pod of helm test.
+// readyCommand returns the command that the pod of helm test runs.
 func readyCommand() *cobra.Command {
 	var namespace string
 	var timeout time.Duration
@@ -47,8 +47,8 @@ func readyCommand() *cobra.Command {
 	return cmd
 }
 
-// waitReady checks again every interval. When ctx is done, the error is the
-// result of the last complete check.
+// waitReady repeats the check at the interval. When ctx is done, the error is
+// the result of the last complete check.
 func waitReady(ctx context.Context, c client.Reader, namespace string, interval time.Duration) error {
 	last := errors.New("nothing was read yet")
 	for {
@@ -56,7 +56,7 @@ func waitReady(ctx context.Context, c client.Reader, namespace string, interval 
 		if missing == nil {
 			return nil
 		}
-		if ctx.Err() == nil { // otherwise the check was interrupted by the end of ctx
+		if ctx.Err() == nil { // a check that the end of ctx interrupted is not complete
 			last = missing
 		}
 		if !sleep.For(ctx, interval) {

@@ -9,12 +9,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// token notes whether the API server refuses this program's token. It refuses the tokens of a deleted
-// ServiceAccount, also if another one has its name now, and a kubelet may ask for a new token as late as
-// 48 minutes after the last. Existing watches continue for up to 10 minutes.
+// token records whether the API server refuses this program's token. It refuses the tokens of a deleted
+// ServiceAccount, even if a new account has the same name, and a kubelet may request the next token 48
+// minutes after the last one. Existing watches continue for up to 10 minutes.
 type token struct{ refused atomic.Bool }
 
-// inCluster returns the pod's access to the API, and a note about its token.
+// inCluster returns the pod's access to the API, and the record about its token.
 func inCluster() (*rest.Config, *token, error) {
 	config, err := rest.InClusterConfig()
 	if err != nil {

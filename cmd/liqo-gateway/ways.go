@@ -22,16 +22,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Times of a probe that tries ways.
+// Time limits of a probe that tries ways.
 const (
-	// waysLeast and waysMost bound the duration, whatever the clocks say.
+	// waysLeast and waysMost limit the duration, even if the clocks are wrong.
 	waysLeast, waysMost = 1500 * time.Millisecond, 6 * time.Second
 	wayPackets          = 10
 	wayInterval         = 20 * time.Millisecond
 	wayPatience         = 300 * time.Millisecond
-	// wayWarmUp is how long one attempt waits for a first answer. Each attempt uses another
-	// port. If packets reach a node before it knows the Service, the node takes them as its
-	// own, and all later packets of the flow too, until none has come for a while.
+	// wayWarmUp is how long an attempt waits for the first answer. Each attempt uses
+	// another source port. If a packet reaches a node before the node knows the Service,
+	// the node keeps the packet and all later packets of the flow, until there is none for
+	// some time.
 	wayWarmUp = 500 * time.Millisecond
 	// wayAttempt is the duration of an attempt without an answer.
 	wayAttempt = wayWarmUp + wayPackets*wayInterval + wayPatience
@@ -39,8 +40,8 @@ const (
 	apiPatience = 3500 * time.Millisecond
 )
 
-// tryWays dials all addresses side by side, and answers the other probe meanwhile. It ends
-// when both sides have an answer, or the time is up.
+// tryWays dials all addresses at the same time, and answers the other probe meanwhile. It
+// ends when both sides have an answer, or when the time is up.
 func tryWays(ctx context.Context, w render.ProbeWays, server *measure.Server) *render.ProbeWaysResult {
 	window := min(max(time.Until(w.Until), waysLeast), waysMost)
 	ctx, cancel := context.WithTimeout(ctx, window)
@@ -95,7 +96,8 @@ func tryWays(ctx context.Context, w render.ProbeWays, server *measure.Server) *r
 	return r
 }
 
-// dialWay tries until there is an answer, or too little time for another attempt.
+// dialWay tries again until there is an answer, or until too little time is left for
+// another attempt.
 func dialWay(ctx context.Context, c measure.Config, d *render.ProbeDial) error {
 	end, _ := ctx.Deadline()
 	for {
@@ -127,8 +129,8 @@ func resolve(ctx context.Context, address string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(all[0].Unmap(), uint16(port)), nil
 }
 
-// askAPI asks an API server for its version. Any status proves that the right server
-// answers, also the refusal of a request without credentials.
+// askAPI requests the version from an API server. Any status, even a refusal of the missing
+// credentials, proves that the right server answers.
 func askAPI(ctx context.Context, a render.ProbeAPI) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
@@ -151,6 +153,6 @@ func askAPI(ctx context.Context, a render.ProbeAPI) (status int, err error) {
 	case err != nil:
 		return 0, err
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<16)) // the status is enough
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<16)) // the status is enough for the result
 	return response.StatusCode, response.Body.Close()
 }

@@ -18,20 +18,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui"
 )
 
-// backend gives the terminal program its clusters.
+// backend opens the clusters for the terminal program.
 type backend struct {
-	// files are the kubeconfigs of the command line; nil for kubectl's own rules.
+	// files are the kubeconfigs on the command line; nil for kubectl's own rules.
 	files []string
-	// flags are further flags for single clusters besides their context: another
-	// user, another namespace of Liqo.
+	// flags has, for single contexts, the other flags of the command line, such as another user or
+	// another namespace of Liqo.
 	flags map[flows.ContextRef]clusterFlags
-	// others are the flags of all other contexts.
+	// others has the flags for all other contexts.
 	others command.Instead
-	image  string // of our operator, for an installation
+	image  string // the image of our operator, for an installation
 }
 
-// newBackend finds the contexts that the command line names for A and B. A zero
-// value means that the admin will choose.
+// newBackend finds the contexts that the command line names for A and B. A zero value means that
+// the admin will choose the context.
 func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) {
 	b = &backend{image: o.image, flags: map[flows.ContextRef]clusterFlags{}, others: o.others}
 	b.others.RequestTimeout = cmp.Or(o.others.RequestTimeout, o.local.RequestTimeout)
@@ -42,7 +42,8 @@ func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) 
 			}
 		}
 		if c.context == "" && (o.local.kubeconfig == "" || o.remote.kubeconfig == "") {
-			// One file is a list to choose from; of two files, the current contexts are the choice.
+			// One file is a list of contexts to choose from. Of two files, the current contexts are
+			// chosen.
 			if c.Cluster != "" || c.User != "" || c.As != "" || c.AsUID != "" || len(c.AsGroups) > 0 {
 				return nil, refs, exit.UsageError{Err: fmt.Errorf("another cluster or user is of one context: name it, too, by --%scontext", [...]string{"", "remote-"}[side])}
 			}
@@ -57,7 +58,7 @@ func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) 
 	return b, refs, nil
 }
 
-// resolve returns a context as the list of contexts names it.
+// resolve returns a context in the form that the list of contexts has.
 func (b *backend) resolve(c clusterFlags) (flows.ContextRef, error) {
 	ref := flows.ContextRef{File: c.kubeconfig, Name: c.context}
 	cluster, err := c.open()
@@ -89,7 +90,7 @@ func (b *backend) Contexts(added []string) ([]tui.Context, []error) {
 	var contexts []tui.Context
 	for _, c := range found {
 		if slices.ContainsFunc(contexts, func(known tui.Context) bool { return known.Ref == c.Ref }) {
-			continue // it is in another file that is read, too
+			continue // it is in another file that we read
 		}
 		problem := ""
 		if c.Problem != nil {
@@ -114,7 +115,6 @@ func (b *backend) Open(ref flows.ContextRef) (engine.Cluster, error) {
 	return cluster, nil
 }
 
-// cluster returns the flags that choose a context.
 func (b *backend) cluster(ref flows.ContextRef) clusterFlags {
 	c, ok := b.flags[ref]
 	if !ok {
@@ -124,8 +124,8 @@ func (b *backend) cluster(ref flows.ContextRef) clusterFlags {
 	return c
 }
 
-// installation returns our operator's installation on a cluster. If id is "", the
-// ID is made from the context's name.
+// installation returns the installation of our operator on a cluster. If id is "", the ID is made
+// from the context's name.
 func (b *backend) installation(f flows.ClusterFacts, id wire.ClusterID) (flows.Installation, error) {
 	if id == "" {
 		id = idFrom(f.Context.Name)

@@ -38,7 +38,7 @@ are left out. It has names and addresses: have a look before you hand it on.`,
 		if pair.remote.named() {
 			clusters = append(clusters, pair.remote)
 		}
-		to, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // before the work of minutes
+		to, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // fails before work that takes minutes
 		if err != nil {
 			return exit.UsageError{Err: fmt.Errorf("--to: %w", err)}
 		}
@@ -58,8 +58,8 @@ are left out. It has names and addresses: have a look before you hand it on.`,
 	return cmd
 }
 
-// bundleOf returns the archive, and the names of its files that list missing
-// parts.
+// bundleOf returns the archive, and the names of its files with lists of
+// missing parts.
 func bundleOf(ctx context.Context, clusters []clusterFlags) (data []byte, missing []string, err error) {
 	v := report.Versions{V: 1, Program: thisProgram()}
 	files := support.Files{}

@@ -33,7 +33,7 @@ const byHandLong = `Two admins, each with access to their own cluster, connect t
 peering has, or else that of the kubeconfig's context. Fewer steps: liqo-tui
 network invite, join and accept.`
 
-// byHandCommand is a command with one subcommand for each kind.
+// byHandCommand returns a command with one subcommand for each kind.
 func byHandCommand(use, short string, subcommand func(pair *pairFlags, k byhand.Kind) *cobra.Command, kinds ...byhand.Kind) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: byHandLong, Args: noArguments,
@@ -114,7 +114,8 @@ func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
 	return cmd
 }
 
-// generateCommand prints the objects that the other cluster's admin has to apply.
+// generateCommand returns the command that prints the objects for the other
+// cluster's admin.
 func generateCommand(io streams) *cobra.Command {
 	var pair *pairFlags
 	cmd := byHandCommand("generate", "Make what the other cluster's admin needs", func(p *pairFlags, k byhand.Kind) *cobra.Command {
@@ -166,7 +167,6 @@ func printObject(io streams, format string, o wire.Object) error {
 	return report.WriteDocument(io.out, format, want.Object)
 }
 
-// printPlanned prints the objects of a plan.
 func printPlanned(ctx context.Context, io streams, pair *pairFlags, o byhand.Object, format string, plan func() (func(flows.Facts) flows.Plan, error)) error {
 	wanted, err := plan()
 	if err != nil {

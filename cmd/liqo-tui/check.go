@@ -21,7 +21,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
-// checkFlags select the checks, and the output.
 type checkFlags struct {
 	pre      bool
 	probe    bool
@@ -208,7 +207,7 @@ func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts
 	return check.Preflight(p, f, reviews), f, nil
 }
 
-// progress reports work that takes a while.
+// progress prints a line about work that takes some time.
 func progress(s *report.Session, text string) {
 	if s.Events != nil {
 		s.Events.Progress(flows.A, text)
@@ -217,7 +216,7 @@ func progress(s *report.Session, text string) {
 	}
 }
 
-// awaitMovement lets time pass between two looks, and reports that.
+// awaitMovement waits for the time between two observations, and prints that it waits.
 func awaitMovement(ctx context.Context, s *report.Session) error {
 	progress(s, fmt.Sprintf("measuring for %s in which direction packets move", check.Movement))
 	if !sleep.For(ctx, check.Movement) {
@@ -226,7 +225,8 @@ func awaitMovement(ctx context.Context, s *report.Session) error {
 	return nil
 }
 
-// verdict is the exit code of the checks of f. A connection is judged as in `info` and on screens.
+// verdict returns the exit code for the checks of f. A connection is judged as by info and on
+// screens.
 func (o checkFlags) verdict(f flows.Facts, results []check.Result) error {
 	bad := check.Worst(results) == check.Fail || o.strict && check.Worst(results) != check.Pass
 	switch bad = bad || !o.pre && check.Verdict(f, results).Health() != view.Healthy; {
@@ -238,8 +238,7 @@ func (o checkFlags) verdict(f flows.Facts, results []check.Result) error {
 	return exit.Verdict(exit.Unhealthy)
 }
 
-// tell writes the results for a person, or line by line, and returns them as a
-// document.
+// tell writes the results, as text or line by line, and returns them as a document.
 func (o checkFlags) tell(s *report.Session, f flows.Facts, results []check.Result) report.CheckDocument {
 	worst, all := check.Worst(results), results
 	if o.problems {

@@ -19,11 +19,9 @@ import (
 // ofFiles are the flags whose values are paths, which shells complete.
 var ofFiles = []string{"kubeconfig", "remote-kubeconfig", "log-file", "filename", "export", "pod-settings", "check", "file", "to"}
 
-// completionTimeout limits how long a shell waits for a cluster.
 const completionTimeout = 2 * time.Second
 
-// completeValues adds completions for the values of flags and arguments that are not
-// settings.
+// completeValues adds completions for flags and arguments without a setting.
 func completeValues(root *cobra.Command) {
 	words := map[string][]string{
 		"output": report.Formats, "color": {"auto", "always", "never"}, "theme": flags.Themes, "dry-run": {dryRunNone, dryRunClient, dryRunServer},
@@ -39,7 +37,7 @@ func completeValues(root *cobra.Command) {
 		case ok:
 			values = cobra.FixedCompletions(known, cobra.ShellCompDirectiveNoFileComp)
 		}
-		// It fails only for a flag that has a completion, such as a setting's.
+		// This fails only for a flag that already has a completion, such as the flag of a setting.
 		_ = cmd.RegisterFlagCompletionFunc(f.Name, values)
 	}
 	var all func(*cobra.Command)
@@ -76,7 +74,7 @@ func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Complet
 			files = append(files, f.Value.(*kubeconfigs).files...)
 		}
 	}
-	contexts, _ := kubeconfig.Contexts(files) // problems are reported when the files are used
+	contexts, _ := kubeconfig.Contexts(files) // commands report problems with the files
 	var names []string
 	for _, c := range contexts {
 		names = append(names, c.Ref.Name+"\t"+c.Server)
@@ -84,9 +82,7 @@ func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Complet
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completePeers returns the peers of the cluster that the command line has named, if it
-// answers in time. If that would start a login, it returns none: a key press is no
-// request to log in.
+// completePeers returns the peers of the cluster that the command line has named.
 func completePeers(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	c := clusterFlags{context: cmd.Flag("context").Value.String(), namespace: cmd.Flag("liqo-namespace").Value.String()}
 	files := cmd.Flag("kubeconfig").Value.(*kubeconfigs)

@@ -27,8 +27,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// connectFlags are the admin's choices for a connection. Facts of both clusters decide the choices that the
-// admin leaves open.
+// connectFlags are the admin's choices for a connection. Facts of both clusters decide the open fields, which
+// the admin leaves open.
 type connectFlags struct {
 	params    flows.Params
 	flags     []*flags.Flag[flows.Params]
@@ -53,8 +53,8 @@ func (c *connectFlags) add(f *pflag.FlagSet, takes func(flows.ConnectionSetting)
 	}
 }
 
-// parse returns the parameters, and the open fields, which facts decide. p.Given has only the settings whose flags
-// were given, so an existing connection keeps its other settings.
+// parse returns the parameters, and the open fields. p.Given has only the settings whose flags were given, so
+// an existing connection keeps its other settings.
 func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 	p = c.params
 	for _, v := range c.flags {
@@ -89,8 +89,8 @@ func (c *connectFlags) withDefaults(p flows.Params, f flows.Facts) flows.Params 
 	return p
 }
 
-// addReplace adds the flag to replace a peer by another cluster. Only the command line can set the flag, because
-// it is meant for one cluster at one time. A file or an environment variable would stay.
+// addReplace adds the flag to replace a peer by another cluster. Only the command line can set it, because it
+// is meant for one run, and a value in a file or in the environment would stay.
 func (c *connectFlags) addReplace(f *pflag.FlagSet) {
 	const name = "replace-peer"
 	f.BoolVar(&c.params.ReplacePeer, name, false, "connect another cluster that has the cluster ID of a peer, for example a peer that was built anew. The former cluster loses its connection. The plan shows this, and the program asks before it continues")
@@ -140,8 +140,8 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 	}, nil
 }
 
-// installations returns the installations for the sides without an operator. failed is a step with the reason if
-// an installation is not possible.
+// installations returns the installations for the sides without an operator. If an installation is
+// impossible, failed is a step with the reason.
 func (c *connectFlags) installations(f flows.Facts) (all [2]flows.Installation, failed *flows.Step) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		facts := f.Sides[side]
@@ -172,7 +172,7 @@ func (c *connectFlags) try(ctx context.Context, a, b engine.Cluster) error {
 	}
 	f, err := engine.Observe(ctx, a, b, time.Now)
 	if err != nil || len(flows.NoAnswer(f, flows.A, flows.B)) > 0 {
-		return err // without an error, the plan says why a cluster can't be used
+		return err // the plan gives the reason that a cluster can't be used
 	}
 	p = c.withDefaults(p, f)
 	p, _ = settle(p, open|p.Undecided(f), f)
@@ -259,7 +259,7 @@ they are. The plan says which changes interrupt traffic.`,
 	for _, many := range []string{"filename", "shortcuts"} { // these connect many peers, and --replace-peer is for one
 		cmd.MarkFlagsMutuallyExclusive(many, "replace-peer")
 	}
-	cmd.MarkFlagsMutuallyExclusive("install", "export") // the exported manifests depend on the installed operator
+	cmd.MarkFlagsMutuallyExclusive("install", "export") // the manifests depend on the installed operator
 	acceptLiqoctl(cmd)
 	return cmd
 }
@@ -319,7 +319,6 @@ network connect does this, too.`,
 	return cmd
 }
 
-// achieved returns the final message, which depends on --wait.
 func achieved(pair *pairFlags, wait flows.WaitLevel, f flows.Facts) report.Achieved {
 	var b strings.Builder
 	a, z := f.Sides[flows.A].ID, f.Sides[flows.B].ID

@@ -15,7 +15,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui"
 )
 
-// demoImage is the image that clusters of the demonstration can pull.
 const demoImage = "registry.example/liqo-gateway:v1.0.0"
 
 func demoCommand(io streams, g *flags.Global) *cobra.Command {

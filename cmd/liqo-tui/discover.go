@@ -27,42 +27,40 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
-// discoverDocument is the output of `discover -o json`; fields are only added while "v" is 1.
+// discoverDocument is the output of `discover -o json`. While "v" is 1, fields are only added.
 type discoverDocument struct {
 	V int `json:"v"`
-	// Asked are the interfaces of this machine, or the domain, that were asked.
+	// Asked lists the interfaces of this machine, or the domain, on which clusters were searched.
 	Asked    []string            `json:"asked"`
 	Clusters []discoveredCluster `json:"clusters"`
 	Next     []discoverStep      `json:"next,omitempty"`
 	steps    []report.NextStep   // Next, for text output
-	// Unfit counts announcements that were left out: no cluster can have sent them, or there were
-	// too many.
+	// Unfit counts ignored announcements: no cluster can have sent them, or there were too many.
 	Unfit int `json:"unfit,omitempty"`
-	// Problem is the reason that the result is not complete.
+	// Problem is the reason that the result is incomplete.
 	Problem string `json:"problem,omitempty"`
 }
 
-// discoverStep is a command, and its purpose.
 type discoverStep struct {
 	Command string `json:"command"`
 	Why     string `json:"why"`
 }
 
-// discoveredCluster is a cluster that was found. Its own statements are not proven.
+// discoveredCluster is a cluster that was found. Its statements about itself are not proven.
 type discoveredCluster struct {
 	ID     wire.ClusterID `json:"clusterID,omitempty"` // "": unknown
 	Server string         `json:"server"`              // URL of its API server
 	Source string         `json:"source"`
-	// Answers is set if TCP reaches the API server from here; if not, Problem is the reason.
+	// Answers is set if a TCP connection to the API server succeeds from here. If not, Problem is
+	// the reason.
 	Answers bool   `json:"answers"`
-	Took    string `json:"took,omitempty"` // how long it took to connect
+	Took    string `json:"took,omitempty"` // the time to connect
 	Problem string `json:"problem,omitempty"`
-	// Contexts are the contexts of the kubeconfig files with the address of this API server.
-	// Other contexts may lead there, too, by a load balancer or another machine.
+	// Contexts are the contexts in the kubeconfig files with the address of this API server. Others
+	// may lead there as well, through a load balancer or another machine.
 	Contexts []discoveredContext `json:"contexts,omitempty"`
 }
 
-// discoveredContext is a context of a kubeconfig file.
 type discoveredContext struct {
 	Name string `json:"name"`
 	// File is "" if the name is enough.
@@ -74,7 +72,6 @@ func (c discoveredContext) String() string {
 	return flows.ContextRef{File: c.File, Name: c.Name}.String()
 }
 
-// discoverFlags are the flags of `discover`.
 type discoverFlags struct {
 	files                                      []string
 	domain, nameServer, networkInterface, form string
@@ -155,9 +152,9 @@ func (o discoverFlags) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if d.Clusters = sameServer(d.Clusters); d.Clusters == nil {
-		d.Clusters = []discoveredCluster{} // in JSON an empty list, not null
+		d.Clusters = []discoveredCluster{} // so that JSON has an empty list, not null
 	}
-	if len(d.Clusters) > 0 { // otherwise no contexts are needed
+	if len(d.Clusters) > 0 { // contexts are needed only for clusters
 		contexts, unread := kubeconfig.Contexts(o.files)
 		for _, problem := range unread {
 			err = errors.Join(err, problem)
@@ -180,7 +177,7 @@ func (o discoverFlags) run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// sameServer merges answers that several interfaces gave.
+// sameServer merges answers of one cluster from several interfaces.
 func sameServer(all []discoveredCluster) []discoveredCluster {
 	slices.SortFunc(all, func(a, b discoveredCluster) int {
 		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Source, b.Source))
@@ -188,8 +185,7 @@ func sameServer(all []discoveredCluster) []discoveredCluster {
 	return slices.CompactFunc(all, func(a, b discoveredCluster) bool { return a.ID == b.ID && a.Server == b.Server })
 }
 
-// complete adds for each cluster whether it answers this machine, and the contexts with its
-// address.
+// complete adds to each cluster whether it answers this machine, and the contexts with its address.
 func (d *discoverDocument) complete(ctx context.Context, names *net.Resolver, contexts []kubeconfig.Context, files []string) {
 	var group sync.WaitGroup
 	servers := make([][]netip.AddrPort, len(contexts))
@@ -223,7 +219,7 @@ const tryTimeout = 2 * time.Second
 
 func hostPort(server string) string {
 	u, err := url.Parse(server)
-	if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" { // behind one address, the path selects one of several clusters
+	if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" { // the path distinguishes several clusters behind one address
 		return ""
 	}
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
@@ -248,14 +244,14 @@ func addressesOf(ctx context.Context, names *net.Resolver, server string) (all [
 	return all
 }
 
-// try connects to the API server, and sends no request.
+// try connects to the API server, but sends no request.
 func (c *discoveredCluster) try(ctx context.Context, names *net.Resolver) {
 	began := time.Now()
 	conn, err := (&net.Dialer{Timeout: tryTimeout, Resolver: names}).DialContext(ctx, "tcp", hostPort(c.Server))
 	if err != nil {
 		c.Problem = err.Error()
 		if inner, ok := errors.AsType[*net.OpError](err); ok {
-			c.Problem = inner.Err.Error() // without the address, which is printed already
+			c.Problem = inner.Err.Error() // without the address, which is already printed
 		}
 		return
 	}
@@ -263,8 +259,8 @@ func (c *discoveredCluster) try(ctx context.Context, names *net.Resolver) {
 	c.Answers, c.Took = true, time.Since(began).Round(100*time.Microsecond).String()
 }
 
-// nextSteps returns the next command for each cluster. The cluster of the current context gets none,
-// and neither does a cluster without a context and an ID.
+// nextSteps returns the next command for each cluster. There is none for the cluster of the current
+// context, and none for a cluster without a context and an ID.
 func nextSteps(found []discoveredCluster, files []string) (steps []report.NextStep) {
 	local := command.Cluster{Kubeconfigs: files}
 	for _, c := range found {

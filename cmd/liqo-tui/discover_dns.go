@@ -13,14 +13,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/discovery"
 )
 
-// For a domain, discover asks its name servers for the locations of the service (RFC 2782), and
-// below each host for the cluster's ID, under a name with an underscore (RFC 8552).
+// discover requests from a domain's name servers the locations of the service (RFC 2782), and
+// the ID of each cluster below its host, under a name with an underscore (RFC 8552).
 const (
 	dnsService = "liqo-tui"
 	idScope    = "_liqo-tui."
 )
 
-// nameServer returns a resolver for the system's name server, or for another one.
+// nameServer returns a resolver that uses server, or else the system's name server.
 func nameServer(server string) *net.Resolver {
 	if server == "" {
 		return net.DefaultResolver
@@ -61,11 +61,11 @@ func clustersIn(ctx context.Context, r *net.Resolver, domain string, wait time.D
 			texts, err := r.LookupTXT(ctx, idScope+targets[i])
 			if id := discovery.IDOf(texts); id.Validate() == nil {
 				found[i].ID = id
-			} else if missing, ok := errors.AsType[*net.DNSError](err); err != nil && (!ok || !missing.IsNotFound) { // a zone may have no ID
+			} else if missing, ok := errors.AsType[*net.DNSError](err); err != nil && (!ok || !missing.IsNotFound) { // a zone may lack the ID
 				problems[i] = fmt.Errorf("ask DNS for the ID of %s: %w", found[i].Server, err)
 			}
 		})
 	}
 	group.Wait()
-	return found, errors.Join(append(problems, err)...) // the resolver returns well-formed records together with an error about the others
+	return found, errors.Join(append(problems, err)...) // the resolver returns well-formed records together with an error about malformed ones
 }

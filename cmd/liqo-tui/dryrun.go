@@ -9,7 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
-// pretend reports the changes that a run would make. It changes nothing.
+// pretend prints the changes that a run would make. It changes nothing.
 func (r *runFlags) pretend(ctx context.Context, a, b engine.Cluster, plan func(flows.Facts) flows.Plan, told report.Reporter) error {
 	e, err := engine.DryRun(ctx, plan, a, b, r.dryRun == dryRunServer, engine.Options{Force: r.force, Strict: r.strict})
 	if err != nil {

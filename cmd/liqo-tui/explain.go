@@ -14,14 +14,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 )
 
-// Topics of explain besides checks and errors.
+// Topics of explain that are no codes of checks or errors.
 const (
 	schemaTopic        = "events-schema"
 	peeringsTopic      = "peerings-schema"
 	configurationTopic = "config"
 )
 
-// explainCommand writes to out. peerings is the schema of the file of network connect -f.
+// explainCommand returns the command that writes to out. peerings returns the schema of
+// the file of network connect -f.
 func explainCommand(out io.Writer, peerings func() map[string]any) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [ID]",

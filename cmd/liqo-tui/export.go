@@ -11,7 +11,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
-// exportFlags write a connection as manifests, for another tool to apply.
+// exportFlags are the flags to write a connection as manifests for another
+// tool.
 type exportFlags struct{ folder, format string }
 
 func (e exportFlags) validate() error {

@@ -24,22 +24,22 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
-// connectionSettings are the settings of a connection. Flags, keys of the file of network
-// connect -f, and the wizard's form follow from them.
+// connectionSettings are the settings of a connection. Flags, keys of the file of network connect -f, and the
+// wizard's form are made from them.
 var connectionSettings = flows.Settings()
 
-// clusterFlags choose one cluster, as kubectl's flags do.
+// clusterFlags choose one cluster as kubectl's flags do.
 type clusterFlags struct {
 	kubeconfig, context, namespace string
 	command.Instead
-	// files are the files of all --kubeconfig flags. If there is one file, kubeconfig is
-	// this file; otherwise it is "".
+	// files are the files of all --kubeconfig flags. If there is only one file, kubeconfig is that file;
+	// otherwise kubeconfig is "".
 	files []string
-	// delegation makes an observation read the operators' access to each other.
+	// delegation is set to observe also the operators' access to each other.
 	delegation bool
 	image      string // of our gateways; "" for the release's image
-	tenant     string // the namespace to observe if not all may be read
-	// lending selects the objects of lending to observe.
+	tenant     string // the namespace to observe if this user may not read all
+	// lending chooses the observed objects of lending.
 	lending kube.Lending
 }
 
@@ -52,7 +52,7 @@ func (c *clusterFlags) add(f *pflag.FlagSet, prefix, whose string) {
 	f.StringVar(&c.namespace, prefix+"liqo-namespace", wire.DefaultNamespace, "namespace of Liqo or the operator on "+whose)
 }
 
-// addRequests adds the flags that apply to each request, and to any cluster.
+// addRequests adds the flags that apply to every request, to any cluster.
 func addRequests(f *pflag.FlagSet, prefix string, to *command.Instead) {
 	f.StringVar(&to.As, prefix+"as", "", "user to impersonate, as with kubectl")
 	f.StringArrayVar(&to.AsGroups, prefix+"as-group", nil, "group to impersonate; may be repeated")
@@ -60,7 +60,7 @@ func addRequests(f *pflag.FlagSet, prefix string, to *command.Instead) {
 	f.Var((*requestTimeout)(&to.RequestTimeout), prefix+"request-timeout", "how long the API server may be silent within a request; 0: no limit (default: 15s)")
 }
 
-// requestTimeout is the value of --request-timeout, as kubectl takes it.
+// requestTimeout is the value of --request-timeout, in kubectl's form.
 type requestTimeout string
 
 func (r *requestTimeout) String() string { return string(*r) }
@@ -82,7 +82,8 @@ func (c *clusterFlags) options() kube.Options {
 	}
 }
 
-// kubeconfigs is the value of --kubeconfig. The flag may be repeated, and a value may be a list as in KUBECONFIG.
+// kubeconfigs is the value of --kubeconfig. The flag may be repeated, and each value may be a list as in
+// KUBECONFIG.
 type kubeconfigs clusterFlags
 
 func (k *kubeconfigs) String() string { return strings.Join(k.files, ", ") }
@@ -94,7 +95,7 @@ func (k *kubeconfigs) GetSlice() []string { return k.files }
 // Set implements [pflag.Value].
 func (k *kubeconfigs) Set(file string) error {
 	list := []string{file}
-	if _, err := os.Stat(file); err != nil { // a file's name may contain the separator of lists
+	if _, err := os.Stat(file); err != nil { // a file's name may contain the separator
 		list = slices.DeleteFunc(filepath.SplitList(file), func(file string) bool { return file == "" })
 	}
 	if k.files = append(k.files, list...); len(k.files) == 1 {
@@ -110,8 +111,8 @@ func (c *clusterFlags) named() bool { return len(c.files) > 0 || c.context != ""
 
 func (c *clusterFlags) open() (*kube.Cluster, error) { return kube.Open(c.options()) }
 
-// everywhere returns the flags that also apply to the clusters of other contexts: those of requests, without
-// --cluster and --user.
+// everywhere returns the flags that also apply to the clusters of other contexts: the flags of requests,
+// without --cluster and --user.
 func (c *clusterFlags) everywhere() command.Instead {
 	i := c.Instead
 	i.Cluster, i.User = "", ""
@@ -121,8 +122,8 @@ func (c *clusterFlags) everywhere() command.Instead {
 // pairFlags choose the two clusters: A is local, B is remote.
 type pairFlags struct {
 	local, remote clusterFlags
-	others        command.Instead // flags for the further contexts that a screen opens
-	image         string          // of our operator, for an installation, and of test pods
+	others        command.Instead // flags for the other contexts that a screen opens
+	image         string          // the image of our operator, for an installation, and of test pods
 }
 
 func newPairFlags(cmd *cobra.Command, persistent bool) *pairFlags {
@@ -138,7 +139,7 @@ func newPairFlags(cmd *cobra.Command, persistent bool) *pairFlags {
 	return p
 }
 
-// open opens both clusters, or neither.
+// open opens both clusters. If one can't be opened, it opens none.
 func (p *pairFlags) open() (a, b *kube.Cluster, err error) {
 	p.local.image, p.remote.image = p.image, p.image
 	if a, err = p.local.open(); err != nil {
@@ -156,7 +157,7 @@ func (p *pairFlags) open() (a, b *kube.Cluster, err error) {
 	return a, b, nil
 }
 
-// openFor opens both clusters, or only the local one.
+// openFor opens both clusters, or only the local one if localOnly is set.
 func (p *pairFlags) openFor(localOnly bool) (a, b engine.Cluster, closeAll func(), err error) {
 	if localOnly {
 		local, err := p.local.open()
@@ -172,7 +173,6 @@ func (p *pairFlags) openFor(localOnly bool) (a, b engine.Cluster, closeAll func(
 	return local, remote, func() { local.Close(); remote.Close() }, nil
 }
 
-// addNamespaces adds the flags for the tenant namespaces.
 func addNamespaces(f *pflag.FlagSet, to *[2]string) {
 	f.StringVarP(&to[flows.A], "namespace", "n", "", "tenant namespace on the local cluster (default: the peering's own)")
 	f.StringVar(&to[flows.B], "remote-namespace", "", "tenant namespace on the remote cluster (default: the peering's own)")
@@ -186,8 +186,9 @@ func addRemoval(f *pflag.FlagSet, o *flows.RemoveOptions) {
 	addNamespaces(f, &o.Namespaces)
 }
 
-// wrongPeer returns an error for a --remote-cluster-id without --local-only, or with a value that can't be an ID. It
-// accepts digits only, which no new cluster gets: Liqo may have left a half-made connection with such an ID.
+// wrongPeer returns an error for a --remote-cluster-id without --local-only, or with a value that can't be an
+// ID. It accepts an ID of digits only, although no new cluster may have one: Liqo may have left an unfinished
+// connection with such an ID.
 func wrongPeer(o flows.RemoveOptions) error {
 	switch {
 	case o.Peer == "":
@@ -201,7 +202,7 @@ func wrongPeer(o flows.RemoveOptions) error {
 	return nil
 }
 
-// acceptLiqoctl makes a command take liqoctl's names of flags too.
+// acceptLiqoctl makes a command accept liqoctl's names of flags as well.
 func acceptLiqoctl(cmd *cobra.Command) {
 	ours := map[string]string{"skip-confirm": "yes"}
 	for _, s := range connectionSettings {
@@ -212,8 +213,8 @@ func acceptLiqoctl(cmd *cobra.Command) {
 	})
 }
 
-// protected returns the names of the clusters' contexts that the guard protects. Without
-// --context, it is the name of the current context.
+// protected returns the names of the clusters' contexts that the guard protects. A cluster without --context
+// has the current context.
 func protected(g config.Guard, clusters ...clusterFlags) []string {
 	var names []string
 	for _, c := range clusters {
@@ -228,9 +229,9 @@ func protected(g config.Guard, clusters ...clusterFlags) []string {
 	return names
 }
 
-// currentContext returns the name of the context that is used without --context.
+// currentContext returns the name of the context that kubectl uses without --context.
 func (c clusterFlags) currentContext() string {
-	contexts, _ := kubeconfig.Contexts(c.files) // a context whose file can't be read was never opened
+	contexts, _ := kubeconfig.Contexts(c.files) // an unreadable file was reported when the cluster was opened
 	if i := slices.IndexFunc(contexts, func(c kubeconfig.Context) bool { return c.Current }); i >= 0 {
 		return contexts[i].Ref.Name
 	}

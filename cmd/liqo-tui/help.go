@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// helpWidth is the width of a terminal for which help is written; a wider
-	// terminal is used.
+	// helpWidth is the width for which the help is written; a wider terminal is
+	// used up to maxHelpWidth.
 	helpWidth    = 80
 	maxHelpWidth = 120 // longer lines are hard to read
 )

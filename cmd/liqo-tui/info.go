@@ -13,7 +13,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
-// infoFlags select the output and its format.
 type infoFlags struct{ output, get string }
 
 func infoCommand(io streams) *cobra.Command {
@@ -80,7 +79,6 @@ func (o infoFlags) show(ctx context.Context, io streams, c clusterFlags, peers [
 	})
 }
 
-// look observes one cluster once.
 func look(ctx context.Context, c clusterFlags) (flows.ClusterFacts, error) {
 	cluster, err := c.open()
 	if err != nil {
@@ -90,7 +88,7 @@ func look(ctx context.Context, c clusterFlags) (flows.ClusterFacts, error) {
 	return lookAt(ctx, cluster)
 }
 
-// lookAt observes a cluster that must be usable.
+// lookAt observes a cluster. If the cluster can't be used, it returns an error.
 func lookAt(ctx context.Context, cluster engine.Cluster) (flows.ClusterFacts, error) {
 	f, err := cluster.Observe(ctx)
 	switch {

@@ -88,7 +88,7 @@ a flag stay as they are. network connect --install does this while connecting.`,
 	return cmd
 }
 
-// installed is the result. What comes next depends on what the cluster has already.
+// installed returns the result, with next steps that depend on the state of the cluster.
 func installed(c flows.ClusterFacts, where clusterFlags) report.Achieved {
 	runs := "the operator and the node agent run in namespace " + c.Namespace + "."
 	switch peers := c.KnownPeers(); {
@@ -109,7 +109,8 @@ func installed(c flows.ClusterFacts, where clusterFlags) report.Achieved {
 	}
 }
 
-// readValues reads settings from a file, if one is given. A setting whose flag is given keeps the flag's value.
+// readValues reads settings from a file, if file is not "". A flag on the command line counts more than the
+// file.
 func readValues(file string, p *render.InstallParams, flags []*flags.Flag[render.InstallParams]) error {
 	if file == "" {
 		return nil
@@ -130,7 +131,6 @@ func readValues(file string, p *render.InstallParams, flags []*flags.Flag[render
 	return nil
 }
 
-// readPods reads the settings of pods from a file, if one is given.
 func readPods(file string, p *render.InstallParams) error {
 	if file == "" {
 		return nil
@@ -145,7 +145,7 @@ func readPods(file string, p *render.InstallParams) error {
 	return nil
 }
 
-// printInstallation writes the objects instead of applying them.
+// printInstallation prints the objects, and applies nothing.
 func printInstallation(ctx context.Context, io streams, c clusterFlags, plan func(flows.Facts) flows.Plan) error {
 	cluster, err := c.open()
 	if err != nil {
@@ -207,7 +207,6 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 
 var notInID = regexp.MustCompile(`[^a-z0-9]+`)
 
-// idFrom makes a cluster ID from a context's name.
 func idFrom(context string) wire.ClusterID {
 	return wire.ClusterID(strings.Trim(notInID.ReplaceAllString(strings.ToLower(context), "-"), "-"))
 }

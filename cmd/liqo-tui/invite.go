@@ -17,7 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// oneCluster refuses flags about the cluster that these commands can't reach.
+// oneCluster refuses flags for the remote cluster, because these commands don't
+// reach it.
 func oneCluster(pair *pairFlags) error {
 	if pair.remote.context != "" || len(pair.remote.files) > 0 {
 		return exit.UsageError{Err: errors.New("--remote-context, --remote-kubeconfig: this works on the local cluster alone; who has access to both uses network connect")}
@@ -25,19 +26,19 @@ func oneCluster(pair *pairFlags) error {
 	return nil
 }
 
-// addOneSided adds the flags of commands whose admin has access to one cluster.
+// addOneSided adds the flags of commands for admins with access to only one
+// cluster.
 func (c *connectFlags) addOneSided(cmd *cobra.Command, r *runFlags, takes func(flows.ConnectionSetting) bool) {
 	r.add(cmd)
 	c.add(cmd.Flags(), func(s flows.ConnectionSetting) bool { return s.Name == "namespace" || takes(s) })
 	hideInherited(cmd, "remote-")
 }
 
-// undoneHere is the command that removes this end of a connection.
+// undoneHere returns the command that removes this end of a connection.
 func undoneHere(pair *pairFlags, peer, what string) report.NextStep {
 	return report.NextStep{Command: pair.local.command("network", "reset", "--local-only", "--remote-cluster-id", peer), Why: what}
 }
 
-// oneArgument requires one argument, a FILE.
 func oneArgument(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return exit.UsageError{Err: fmt.Errorf("%s takes one FILE", cmd.CommandPath())}
@@ -71,7 +72,7 @@ again; that changes nothing else.`,
 		Args: noArguments,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var params flows.Params // the gateway's final settings
+		var params flows.Params // the final settings of the gateway
 		op := operation{name: "invite", localOnly: true, undo: "network reset --local-only"}
 		op.plan = func() (func(flows.Facts) flows.Plan, error) {
 			p, open, err := c.parse()

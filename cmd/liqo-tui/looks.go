@@ -9,18 +9,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 )
 
-// looks is how often diagnose observes again. Once is enough, unless a gateway was late, or the
-// connection broke in between.
+// looks is the largest number of further observations by diagnose. One is usually enough,
+// unless a gateway reports late or the connection breaks meanwhile.
 const looks = 3
 
-// lookInterval is the time between two looks of watch.
 const lookInterval = 2 * time.Second
 
-// lookFunc is one look at both clusters.
 type lookFunc = func(context.Context) (flows.Facts, error)
 
-// diagnose observes again, after await, if only that can show in which direction packets pass.
-// It returns the facts of the last look.
+// diagnose observes again, after await, if a further observation is needed to see in which
+// direction packets pass. It returns the facts of the last observation.
 func diagnose(ctx context.Context, f flows.Facts, observe lookFunc, await func(context.Context) error) ([]check.Result, flows.Facts, error) {
 	results := check.Diagnose(f, nil)
 	for range looks {
@@ -39,9 +37,8 @@ func diagnose(ctx context.Context, f flows.Facts, observe lookFunc, await func(c
 	return results, f, nil
 }
 
-// watch diagnoses until pause returns false. It calls tell after each look with a change: with
-// the results that are new or different, and with all present results. It returns the last
-// results.
+// watch diagnoses until pause returns false. After each change, it calls tell with the new or
+// different results, and with all present results. It returns the last results.
 func watch(
 	ctx context.Context, f flows.Facts, results []check.Result, observe lookFunc, pause func() bool,
 	tell func(at time.Time, changed, all []check.Result),
@@ -65,8 +62,8 @@ func watch(
 	return f, results, nil
 }
 
-// differences returns the results whose check, place, state or root has changed. Texts change
-// with each look, because they have ages.
+// differences returns the results with another check, place, state or root than before. Texts
+// are ignored, because they contain ages and differ each time.
 func differences(before, now []check.Result) []check.Result {
 	return slices.DeleteFunc(slices.Clone(now), func(r check.Result) bool {
 		return slices.ContainsFunc(before, func(b check.Result) bool {

@@ -27,24 +27,23 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// streams are the program's inputs and outputs. Results go to out, everything else
-// to err.
+// streams are the program's inputs and outputs. Results go to out, all other texts to err.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
-	args     []string // of the program, to print the same command again
+	args     []string // the program's arguments, to print the same command again
 	// settings are the screens' settings; they are read before a command runs.
 	settings *config.Screens
 }
 
-// interactive reports whether screens can be shown: stdin and stdout are
-// terminals, and no CI runs the program.
+// interactive reports whether the program can show screens: stdin and stdout are terminals, and
+// the program does not run in CI.
 func (s streams) interactive() bool {
 	return isTerminal(s.in) && isTerminal(s.out) && os.Getenv("CI") == ""
 }
 
-// asks reports whether a person can be asked. Questions go to stderr: a person
-// still reads them if stdout goes to a file or another program.
+// asks reports whether the program can ask a person. Questions go to stderr, because a person
+// still reads them there if stdout is a file or another program.
 func (s streams) asks() bool {
 	return isTerminal(s.in) && isTerminal(s.err) && os.Getenv("CI") == ""
 }
@@ -57,7 +56,7 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// run is the whole program except the exit.
+// run is the whole program, except for the exit.
 func run(args []string, in io.Reader, out, err io.Writer) int {
 	results := &report.Kept{Writer: out}
 	out, err = report.Printable{Writer: results}, report.Printable{Writer: err}
@@ -76,13 +75,13 @@ func run(args []string, in io.Reader, out, err io.Writer) int {
 	code := conclude(io, cmd, args, failure)
 	if lost := results.Err(); lost != nil && slices.Contains([]int{exit.OK, exit.Pending, exit.Unhealthy}, code) {
 		fmt.Fprintln(err, "error: write the results:", lost)
-		return exit.Unexpected // whoever reads them would take a part for all of them
+		return exit.Unexpected // a reader would take a part of the results for all of them
 	}
 	return code
 }
 
-// withSignals cancels the context at the first signal. The second one ends the
-// program at once, as the default action of the signal.
+// withSignals cancels the context at the first signal. The second signal ends the program at
+// once, because it has its default action again.
 func withSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	received := make(chan os.Signal, 1)
@@ -99,7 +98,7 @@ func withSignals(parent context.Context) (context.Context, func()) {
 	return ctx, func() { signal.Stop(received); cancel(nil) }
 }
 
-// rootCommand returns the tree of all commands. The function closes the log.
+// rootCommand returns the tree of all commands. The returned function closes the log.
 func rootCommand(io streams) (*cobra.Command, func()) {
 	var g flags.Global
 	closeLog := func() {}
@@ -159,11 +158,11 @@ or those that you choose.
 	return root, func() { closeLog() }
 }
 
-// loginTime is how long a login program may take where nobody can log in.
+// loginTime is the time limit for a login program if no person can log in.
 const loginTime = time.Minute
 
-// awaitingLogins returns the command's context. It says what login programs wait for. Without a
-// terminal, it bounds that: nobody is there to log in.
+// awaitingLogins returns the command's context. While a login program waits, it prints the
+// reason. Without a terminal, it limits the wait, because no person can log in.
 func awaitingLogins(cmd *cobra.Command, io streams) context.Context {
 	most := time.Duration(0)
 	if !io.asks() {
@@ -172,8 +171,8 @@ func awaitingLogins(cmd *cobra.Command, io streams) context.Context {
 	return credentials.OnWait(cmd.Context(), most, func(waits error) { fmt.Fprintf(io.err, "waiting (ctrl+c ends it): %v\n", waits) })
 }
 
-// callAs makes the examples of all commands call the program by the name that the
-// admin uses.
+// callAs changes the program's name in the examples of all commands to the name that the admin
+// uses.
 func callAs(cmd *cobra.Command, name string) {
 	cmd.Example = strings.ReplaceAll(cmd.Example, "  liqo-tui ", "  "+name+" ")
 	for _, c := range cmd.Commands() {
@@ -204,8 +203,8 @@ func conclude(io streams, cmd *cobra.Command, args []string, err error) int {
 		return exit.OK
 	}
 	if _, ok := errors.AsType[report.Told](err); !ok && wantsEvents(cmd, args) {
-		// The run was refused before it began. A program reads the error like that
-		// of any other run.
+		// The run was refused before it began. A program reads this error in the same form as
+		// the errors of other runs.
 		n := &report.NDJSON{Out: io.out, Now: time.Now}
 		n.Begin(cmd.Name(), flows.ContextRef{}, flows.ContextRef{})
 		n.End(err, report.Achieved{})
@@ -215,7 +214,7 @@ func conclude(io streams, cmd *cobra.Command, args []string, err error) int {
 	}
 	prefix := "error: "
 	if _, ok := errors.AsType[exit.Interrupted](err); ok {
-		prefix = "" // the user wanted it
+		prefix = "" // the user asked for the interruption
 	}
 	fmt.Fprintln(io.err, prefix+err.Error())
 	if h := exit.Hint(err); !h.IsZero() {
@@ -224,8 +223,8 @@ func conclude(io streams, cmd *cobra.Command, args []string, err error) int {
 	return exit.Code(err)
 }
 
-// wantsEvents reports whether a command should write NDJSON. An error in the
-// arguments may have kept the flag from being read.
+// wantsEvents reports whether the command should write NDJSON. It also looks at the arguments,
+// because an error in them may have prevented the flag from being parsed.
 func wantsEvents(cmd *cobra.Command, args []string) bool {
 	f := cmd.Flags().Lookup("output")
 	if f == nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// manCommand prints or writes the manual pages of a version.
+// manCommand returns the command that prints or writes the manual pages of a
+// version.
 func manCommand(out io.Writer, version string) *cobra.Command {
 	return &cobra.Command{
 		Use:     "man [FOLDER]",
@@ -21,7 +22,7 @@ func manCommand(out io.Writer, version string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			header := &doc.GenManHeader{Title: "LIQO-TUI", Section: "1", Source: "liqo-tui " + version, Manual: "liqo-tui"}
 			root := cmd.Root()
-			root.DisableAutoGenTag = true // a page has no date of generation
+			root.DisableAutoGenTag = true // pages then have no date of generation
 			switch len(args) {
 			case 0:
 				return doc.GenMan(root, header, out)

@@ -24,10 +24,10 @@ func networkCommand(io streams) *cobra.Command {
 	return cmd
 }
 
-// removal is a command that removes something.
+// removal describes a command that removes something.
 type removal struct {
 	name, short, long, done string
-	// next are the next commands of "network".
+	// next are the commands of "network" that may come next.
 	next [][2]string
 	plan func(flows.RemoveOptions, flows.Facts) flows.Plan
 }
@@ -91,20 +91,20 @@ access to it; then it prints the command for the other admin.`,
 	return cmd
 }
 
-// achieved is the result, with the next steps. After a removal from one cluster
-// only, the next step can only remove the rest.
+// achieved returns the result, with the next steps. After a removal on one
+// cluster only, the rest has to be removed first.
 func (m removal) achieved(pair *pairFlags, o flows.RemoveOptions) report.Achieved {
 	a := report.Achieved{Text: m.done}
 	for _, n := range m.next {
 		if o.LocalOnly && n[0] == "connect" {
-			continue // it takes both clusters
+			continue // this command needs both clusters
 		}
 		a.Next = append(a.Next, report.NextStep{Command: pair.command("network", n[0]).Add(localOnlyWords(o)...), Why: n[1]})
 	}
 	return a
 }
 
-// unwaited returns the plan without its waits, unless wait is set.
+// unwaited returns the plan. Unless wait is set, it leaves out the waits.
 func (removal) unwaited(wait bool, p flows.Plan) flows.Plan {
 	if wait || p.Failure() != nil {
 		return p

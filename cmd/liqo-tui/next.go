@@ -12,17 +12,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// command is a command line of this program for the same clusters.
 func (p *pairFlags) command(words ...string) command.Command {
 	return command.Ours(words...).On(p.local.where(), p.remote.where())
 }
 
-// command is a command line of this program for the same cluster.
 func (c clusterFlags) command(words ...string) command.Command {
 	return command.Ours(words...).On(c.where())
 }
 
-// where returns the flags by which commands find the cluster, without defaults.
+// where returns the flags that choose the cluster, without defaults.
 func (c clusterFlags) where() command.Cluster {
 	out := command.Cluster{Kubeconfigs: c.files, Context: c.context, Instead: c.Instead, Namespace: c.namespace}
 	if len(c.files) == 0 && c.kubeconfig != "" {
@@ -34,8 +32,7 @@ func (c clusterFlags) where() command.Cluster {
 	return out
 }
 
-// afterwards returns the next steps after a run that did not succeed, if a
-// command helps.
+// afterwards returns the next steps after a failed run, if a command helps.
 func afterwards(io streams, pair *pairFlags, err error) []report.NextStep {
 	if errors.Is(err, engine.ErrDeclined) || len(io.args) == 0 {
 		return nil

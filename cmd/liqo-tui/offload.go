@@ -58,14 +58,14 @@ deleted, with everything in them.`,
 	return group("unoffload", "Keep pods from virtual nodes", cmd)
 }
 
-// group is a command with subcommands.
+// group returns a command that has only subcommands.
 func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Args: noCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(commands...)
 	return cmd
 }
 
-// onNamespaces is a command about namespaces of one cluster.
+// onNamespaces describes a command for namespaces of one cluster.
 type onNamespaces struct {
 	name, undo string
 	plan       func(names []string) (func(flows.Facts) flows.Plan, error)

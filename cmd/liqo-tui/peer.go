@@ -16,7 +16,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
-// peerTimeout is liqoctl's timeout: a node may have to pull an image.
+// peerTimeout is liqoctl's timeout. It is long because a node may have to pull
+// an image.
 const peerTimeout = 10 * time.Minute
 
 func peerCommand(io streams) *cobra.Command {
@@ -82,8 +83,8 @@ To let the remote cluster use the local one's resources too, run it again with
 	return cmd
 }
 
-// serverOf is the side of the gateway server: the provider, unless the admin
-// chooses the other side.
+// serverOf returns the side of the gateway server: the provider, unless the
+// admin chooses the other side.
 func serverOf(c *connectFlags, p peer.Params) flows.Side {
 	for _, f := range c.flags {
 		if f.Given && f.Sets.Has(flows.FieldServer) && f.Sets != 0 {
@@ -101,18 +102,19 @@ func consumer(pair *pairFlags, side flows.Side) clusterFlags {
 	return pair.local
 }
 
-// withLending returns p with these objects of lending observed, too.
+// withLending returns p, with the flag to observe these objects of lending as
+// well.
 func (p *pairFlags) withLending(l kube.Lending) *pairFlags {
 	lending := *p
 	lending.local.lending, lending.remote.lending = l, l
 	return &lending
 }
 
-// setDefault gives a flag of several commands another default.
+// setDefault changes the default of a shared flag for one command.
 func setDefault(f *pflag.FlagSet, name, value string) {
 	flag := f.Lookup(name)
 	if err := flag.Value.Set(value); err != nil {
-		panic(err) // of constants
+		panic(err) // all callers pass constants
 	}
 	flag.DefValue = value
 }

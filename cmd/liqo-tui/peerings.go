@@ -14,7 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
-// peering is one connection in a file of several: the flags of network connect.
+// peering is one connection in a file with several connections. It has the flags of
+// network connect.
 type peering struct {
 	pair    *pairFlags
 	connect *connectFlags
@@ -24,7 +25,8 @@ func (p peering) String() string {
 	return fmt.Sprintf("%s and %s", p.pair.local.options().Context, p.pair.remote.options().Context)
 }
 
-// newPeering returns a peering, and its flags, which are the keys of its file.
+// newPeering returns a peering and its flags. The keys of the file have the names of these
+// flags.
 func newPeering() (peering, *pflag.FlagSet, func() error) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	p := peering{pair: &pairFlags{}, connect: newConnectFlags()}
@@ -41,8 +43,8 @@ func newPeering() (peering, *pflag.FlagSet, func() error) {
 	}
 }
 
-// connectMany connects one pair after the other: those of a file, or shortcuts between the
-// peers of the local cluster. Each writes its own document, or its own events.
+// connectMany connects several pairs, one after the other: the pairs in a file, or pairs
+// of the local cluster's peers (shortcuts). Each pair writes its own document or events.
 func connectMany(ctx context.Context, io streams, file string, local clusterFlags, given *pflag.FlagSet, r runFlags) error {
 	var all []peering
 	var found foundShortcuts
@@ -68,7 +70,7 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 		return op.run(ctx, io, p.pair, r)
 	})
 	if err != nil {
-		err = report.Told{Err: err} // each pair has written its own
+		err = report.Told{Err: err} // each pair has already written its error
 	}
 	for _, n := range found.Notes {
 		fmt.Fprintln(io.err, "note:", n)
@@ -76,8 +78,8 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 	return cmp.Or(err, found.verdict())
 }
 
-// shortcutsOf returns the pairs of a cluster's peers, by the contexts of its kubeconfig
-// files.
+// shortcutsOf returns the pairs of a cluster's peers that have contexts in the cluster's
+// kubeconfig files.
 func shortcutsOf(ctx context.Context, local clusterFlags) (foundShortcuts, error) {
 	hub, err := look(ctx, local)
 	if err != nil {
@@ -89,7 +91,6 @@ func shortcutsOf(ctx context.Context, local clusterFlags) (foundShortcuts, error
 	}), context.Cause(ctx)
 }
 
-// peeringsSchema is the JSON Schema of the file of network connect -f.
 func peeringsSchema() map[string]any {
 	_, flags, _ := newPeering()
 	return files.PairsSchema(flags)

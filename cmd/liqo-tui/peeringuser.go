@@ -34,10 +34,9 @@ admin do what a peering takes, and nothing else:
 
 const (
 	userValid      = 24 * time.Hour
-	userValidLeast = 10 * time.Minute // the shortest life of a token from Kubernetes
+	userValidLeast = 10 * time.Minute // Kubernetes makes no token with a shorter life
 )
 
-// consumerFlag adds the flag for an account's consumer.
 func consumerFlag(cmd *cobra.Command, u *peer.User) {
 	cmd.Flags().StringVar((*string)(&u.Consumer), "consumer-cluster-id", "", "ID of the consumer; liqo-tui info --get clusterid prints it there")
 }
@@ -55,7 +54,7 @@ func planUser(u *peer.User, plan func(peer.User, flows.Facts) flows.Plan, wrong 
 	return func(f flows.Facts) flows.Plan { return plan(*u, f) }, nil
 }
 
-// observed returns pair with all the objects observed that these plans need.
+// observed returns pair, with flags to observe all objects that these plans need.
 func observed(pair *pairFlags) *pairFlags {
 	p := pair.withLending(kube.LendingShown)
 	p.local.delegation = true
@@ -121,8 +120,8 @@ as a secret. Run it again for a new one.`,
 	return cmd
 }
 
-// writeUser writes the account's kubeconfig, with a token that expires. It tries the token first. If the URL
-// does not answer here, untried says so: it may answer where the consumer's admin is.
+// writeUser writes the account's kubeconfig, with a token that expires. It first tries the token. If the URL
+// does not answer from here, the text untried says so, because it may answer where the consumer's admin is.
 func writeUser(ctx context.Context, c *kube.Cluster, u peer.User, f flows.Facts, valid time.Duration, file string) (expires time.Time, untried string, err error) {
 	namespace, name := u.Account(f)
 	token, expires, err := c.Token(ctx, namespace, name, valid)
@@ -131,7 +130,7 @@ func writeUser(ctx context.Context, c *kube.Cluster, u peer.User, f flows.Facts,
 	}
 	of := f.Sides[flows.A]
 	server, ca := u.Server(of), of.Delegation.CA
-	if server != of.Server { // the kubeconfig's certificates are those of the kubeconfig's server
+	if server != of.Server { // the kubeconfig's certificates are only for the kubeconfig's server
 		own, err := c.RootCA(ctx, namespace)
 		if err != nil {
 			return expires, "", err

@@ -75,7 +75,8 @@ func openProgram(ctx context.Context, io streams, g *flags.Global, o *pairFlags,
 	return programResult(ctx, io, final)
 }
 
-// options are the options that do not depend on the place of the clusters.
+// options returns the options that are the same for all kinds of clusters, real or
+// simulated.
 func (b *backend) options(io streams, g *flags.Global) tui.Options {
 	return tui.Options{
 		Params: flows.Defaults(), Settings: connectionSettings, HighContrast: g.Theme == flags.Themes[1], ASCII: g.ASCII || report.ASCIIOnly(os.Getenv, runtime.GOOS),
@@ -83,11 +84,10 @@ func (b *backend) options(io streams, g *flags.Global) tui.Options {
 	}
 }
 
-// runProgram runs the program until it ends.
 func runProgram(ctx context.Context, io streams, g *flags.Global, options tui.Options) (tui.Model, error) {
-	// A signal does not cancel the model's context: a run in progress first ends its
-	// requests, and reports what it did.
-	alive, end := context.WithCancel(credentials.OnWait(context.WithoutCancel(ctx), 0, nil)) // screens themselves show what a plug-in waits for
+	// A signal does not cancel the model's context: a run first finishes its
+	// requests, and reports the result.
+	alive, end := context.WithCancel(credentials.OnWait(context.WithoutCancel(ctx), 0, nil)) // the screens show why a plug-in waits
 	defer end()
 	program := tea.NewProgram(tui.New(alive, options), programOptions(io, g)...)
 	defer context.AfterFunc(ctx, func() { program.Send(tui.StopMsg{}) })()
@@ -137,8 +137,8 @@ func dashboardCommand(io streams, g *flags.Global) *cobra.Command {
 	return cmd
 }
 
-// converse is the wizard in sentences. If it ends without an answer, nothing changes
-// besides the changes that it has reported.
+// converse runs the wizard in sentences. If input ends without an answer, the wizard
+// makes no changes after those that it has reported.
 func converse(ctx context.Context, io streams, o tui.Options) error {
 	err := accessible.Run(ctx, o, io.in, io.out)
 	switch {
@@ -152,7 +152,7 @@ func converse(ctx context.Context, io streams, o tui.Options) error {
 	return err
 }
 
-// programResult leaves one line on the normal screen.
+// programResult prints one line after the screens are closed.
 func programResult(ctx context.Context, io streams, m tui.Model) error {
 	if _, err := fmt.Fprintln(io.out, m.Summary()); err != nil {
 		return err
@@ -163,18 +163,18 @@ func programResult(ctx context.Context, io streams, m tui.Model) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return exit.Interrupted{Signal: syscall.SIGINT} // while the terminal is ours, ctrl+c is a key
+	return exit.Interrupted{Signal: syscall.SIGINT} // ctrl+c is a key while our screens use the terminal
 }
 
-// sshFrames is how often the screen is drawn over SSH. There, Bubble Tea does not ask
-// whether the terminal can take a frame as a whole, so a frame may be seen half
-// drawn.
+// sshFrames is how often the screen is drawn over SSH. There, Bubble Tea does not
+// find out whether the terminal can take a frame as a whole, so users may see a frame
+// half drawn.
 const sshFrames = 5 // per second
 
 func programOptions(io streams, g *flags.Global) []tea.ProgramOption {
 	options := []tea.ProgramOption{
 		tea.WithInput(io.in), tea.WithOutput(report.TerminalOf(io.out)),
-		tea.WithoutSignalHandler(), // main has one
+		tea.WithoutSignalHandler(), // main has a signal handler
 	}
 	switch g.Color {
 	case "never":
@@ -189,7 +189,6 @@ func programOptions(io streams, g *flags.Global) []tea.ProgramOption {
 	return append(options, tea.WithFPS(frames))
 }
 
-// commandLine is the command for a request to the program.
 func (b *backend) commandLine(r tui.Request) command.Command {
 	pair := &pairFlags{local: b.cluster(r.A), remote: b.cluster(r.B)}
 	if r.Goal == tui.Connect {
@@ -198,7 +197,8 @@ func (b *backend) commandLine(r tui.Request) command.Command {
 	return pair.command("network", r.Goal.String()).Add(localOnlyWords(r.Removal)...)
 }
 
-// localOnlyWords are the flags of a removal that leaves the other cluster alone.
+// localOnlyWords returns the flags of a removal that does not change the other
+// cluster.
 func localOnlyWords(o flows.RemoveOptions) []string {
 	if !o.LocalOnly {
 		return nil
@@ -210,12 +210,11 @@ func localOnlyWords(o flows.RemoveOptions) []string {
 	return words
 }
 
-// infoCommandLine is the command that shows one connection of a cluster.
 func (b *backend) infoCommandLine(of flows.ContextRef, peer wire.ClusterID) command.Command {
 	return b.cluster(of).command("info", "peer", string(peer))
 }
 
-// installWords are the flags that install our operator on the clusters of the
+// installWords returns the flags to install our operator on the clusters of the
 // request.
 func (b *backend) installWords(p flows.Params) []string {
 	if p.Install == ([2]flows.Installation{}) {
@@ -233,14 +232,13 @@ func (b *backend) installWords(p flows.Params) []string {
 	return words
 }
 
-// connectCommandLine is the command that connects the clusters with p.
 func connectCommandLine(o *pairFlags, p flows.Params) command.Command {
 	own, whole := p.Lending.(*peer.Params)
 	line := o.command("network", "connect")
 	if whole {
 		line = o.command("peer")
 	}
-	// A template's namespace is its side's, unless a flag names another.
+	// A template is in the namespace of its side, unless a flag names another one.
 	namespaces := [2]string{o.local.namespace, o.remote.namespace}
 	for side, t := range map[flows.Side]*render.TemplateRef{p.Server: &p.ServerTemplate, p.Server.Other(): &p.ClientTemplate} {
 		if t.Namespace == namespaces[side] {
@@ -254,10 +252,10 @@ func connectCommandLine(o *pairFlags, p flows.Params) command.Command {
 	}
 	for _, s := range connectionSettings {
 		if whole && s.Name == "wait" {
-			continue // it is for the parts that peer makes
+			continue // peerWords adds these flags
 		}
-		// An existing connection keeps settings without a flag. So each chosen
-		// setting needs its flag, also if its value is the default or empty.
+		// An existing connection keeps settings whose flag is missing. So each chosen
+		// setting needs its flag, even with its default or an empty value.
 		value, given := s.Write(p), s.Sets != 0 && p.Given.Has(s.Sets)
 		if value == s.Write(standard) && (!given || value == "" && s.Empty == "") {
 			continue
@@ -271,7 +269,6 @@ func connectCommandLine(o *pairFlags, p flows.Params) command.Command {
 	return line
 }
 
-// peerWords are the flags of the wanted lending.
 func peerWords(p peer.Params) (words []string) {
 	for _, s := range peer.Settings() {
 		if value := s.Write(p); value != s.Write(peer.Params{}) {

@@ -18,7 +18,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/lines"
 )
 
-// runFlags are the flags for running a plan.
 type runFlags struct {
 	yes     bool
 	timeout time.Duration
@@ -31,7 +30,7 @@ type runFlags struct {
 // Values of --dry-run.
 const (
 	dryRunNone   = "none"
-	dryRunClient = "client" // plan only: no request that would write
+	dryRunClient = "client" // only the plan: no request that would write
 	dryRunServer = "server" // the API servers try every object
 )
 
@@ -68,13 +67,13 @@ type operation struct {
 	unasked bool
 	// undo is the command that removes the objects which an interrupted run has applied; "" if there is none.
 	undo string
-	// plan makes the plan from the flags; its error is about the command line.
+	// plan makes the planning function from the flags. The error is about the command line.
 	plan func() (func(flows.Facts) flows.Plan, error)
 	// prepare runs before the clusters are observed, except in a dry run; nil if there is nothing to do.
 	prepare func(ctx context.Context, a, b engine.Cluster) error
 	// finish runs after the plan is done; nil if there is nothing to do.
 	finish func(flows.Facts) error
-	// done is the result.
+	// done returns the result.
 	done func(flows.Facts) report.Achieved
 }
 
@@ -86,7 +85,7 @@ func (o operation) changed(pair *pairFlags) []clusterFlags {
 	return []clusterFlags{pair.local, pair.remote}
 }
 
-// run opens both clusters, runs the plan, and reports it as the admin asked.
+// run opens both clusters, runs the plan, and prints it in the form that the admin chose.
 func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFlags) (err error) {
 	reporter, err := report.New(io.out, io.err, r.output)
 	if err != nil {
@@ -176,7 +175,7 @@ func stopped(ctx context.Context, err error) error {
 	return fmt.Errorf("%w; nothing was changed", context.Cause(ctx))
 }
 
-// approve shows the plan and asks, unless the command line has the answer.
+// approve shows the plan and asks for approval, unless a flag gives it.
 func approve(ctx context.Context, io streams, r runFlags, p flows.Plan, protected []string) (bool, error) {
 	if !r.yes && io.asks() {
 		fmt.Fprint(io.err, report.Diffs(p))
@@ -190,9 +189,9 @@ func approve(ctx context.Context, io streams, r runFlags, p flows.Plan, protecte
 	return confirm(ctx, io, r.yes, "\nApply these changes?", protected)
 }
 
-// confirm asks a question, unless --yes answers it. Without a terminal, it can't ask, and returns an error.
-// Before changes of protected contexts, the admin has to type their names. If ctx ends before there is an
-// answer, the error is ctx's.
+// confirm asks a question, unless --yes answers it. Without a terminal it returns an error, because it can't
+// ask. Before changes of protected contexts, the admin has to type their names. If ctx ends before there is
+// an answer, the error is that of ctx.
 func confirm(ctx context.Context, io streams, yes bool, question string, protected []string) (bool, error) {
 	if yes {
 		return true, nil
@@ -211,7 +210,7 @@ func confirm(ctx context.Context, io streams, yes bool, question string, protect
 	fmt.Fprint(io.err, question+" "+choice+" ")
 	line, err := lines.NewReader(io.in).Line(ctx)
 	if ctx.Err() != nil {
-		fmt.Fprintln(io.err) // so that the error begins a line
+		fmt.Fprintln(io.err) // so that the error begins on a new line
 		return false, ctx.Err()
 	}
 	if names != "" {

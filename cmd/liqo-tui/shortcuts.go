@@ -14,20 +14,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
-// shortcutTimeout is the timeout for one context: some contexts lead to clusters that are gone.
+// shortcutTimeout limits the observation of one context, because some contexts lead to clusters that no
+// longer exist.
 const shortcutTimeout = 10 * time.Second
 
-// foundShortcuts are the pairs of a cluster's peers. If the two are connected, their packets need not pass
-// through that cluster.
+// foundShortcuts has the pairs of a cluster's peers. If both peers of a pair are connected with each
+// other, their packets need not pass through that cluster.
 type foundShortcuts struct {
 	Pairs [][2]flows.ContextRef
-	// Notes name the peers that are left out, with the reasons.
+	// Notes names the peers that were left out, with the reasons.
 	Notes []string
-	// Unknown is set if a context could not be observed: it may be that of a peer that was left out.
+	// Unknown is set if a context could not be observed. It may belong to a peer that was left out.
 	Unknown bool
 }
 
-// verdict is the exit code of a run that has connected the pairs.
+// verdict returns the exit code of a run that has connected the pairs.
 func (f foundShortcuts) verdict() error {
 	if f.Unknown {
 		return exit.Verdict(exit.Unreachable)
@@ -35,8 +36,8 @@ func (f foundShortcuts) verdict() error {
 	return nil
 }
 
-// findShortcuts pairs the contexts of all peers with which hub is connected. problems are about files that
-// may have more contexts. Contexts that lead to no peer are ignored.
+// findShortcuts pairs the contexts of all peers of hub. problems are about files that may have more
+// contexts. Contexts that lead to no peer are ignored.
 func findShortcuts(ctx context.Context, hub flows.ClusterFacts, contexts []kubeconfig.Context, problems []*kubeconfig.Error, look func(context.Context, flows.ContextRef) (flows.ClusterFacts, error)) (found foundShortcuts) {
 	facts, errs := make([]flows.ClusterFacts, len(contexts)), make([]error, len(contexts))
 	var group sync.WaitGroup
@@ -85,8 +86,8 @@ func findShortcuts(ctx context.Context, hub flows.ClusterFacts, contexts []kubec
 	return found
 }
 
-// rows returns the pairs as flags of network connect, in place of the flags that chose the hub. namespace
-// is that of Liqo or the operator on all clusters.
+// rows returns, for each pair, flags of network connect, without those that chose the hub. namespace is
+// the namespace of Liqo or of the operator on all clusters.
 func (f foundShortcuts) rows(namespace string) (rows []map[string]string) {
 	for _, pair := range f.Pairs {
 		row := map[string]string{}

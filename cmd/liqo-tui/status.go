@@ -11,9 +11,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// printStatus shows the chosen clusters and the states of their connections, one
-// cluster after the other. If a cluster does not answer, the other one is shown
-// all the same. The verdict is exit.Unhealthy if a connection does not work.
+// printStatus prints the chosen clusters and the states of their connections,
+// one cluster after the other. A cluster that does not answer does not hide the
+// other one. The verdict is exit.Unhealthy if a connection does not work.
 func printStatus(ctx context.Context, io streams, o *pairFlags) error {
 	sides := []clusterFlags{o.local}
 	if len(o.remote.files) > 0 || o.remote.context != "" {

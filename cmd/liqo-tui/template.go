@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// checkTemplate checks gateway templates in a file.
+// checkTemplate returns the command that checks gateway templates in a file.
 func checkTemplate(io streams, pair *pairFlags) *cobra.Command {
 	var file, namespace string
 	cmd := &cobra.Command{

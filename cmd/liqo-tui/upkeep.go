@@ -94,8 +94,8 @@ Run it again to continue an interrupted run.`,
 	return cmd
 }
 
-// rotating is [upkeep.Rotate] for one run. At the first observation of both clusters
-// without an obstacle, it fixes which keys are replaced.
+// rotating returns [upkeep.Rotate] for one run. At the first observation of both
+// clusters without an obstacle, it chooses the keys to replace.
 func rotating() func(flows.Facts) flows.Plan {
 	var rotation *upkeep.Rotation
 	return func(f flows.Facts) flows.Plan {
@@ -170,8 +170,8 @@ Run it again to continue an interrupted run.`,
 	return cmd
 }
 
-// renumbering is [upkeep.Renumber] for one run. At the first observation in which the
-// clusters answer, it fixes which ranges are given up.
+// renumbering returns [upkeep.Renumber] for one run. At the first observation in
+// which the clusters answer, it chooses the ranges to give up.
 func renumbering(p upkeep.RenumberParams) func(flows.Facts) flows.Plan {
 	var begun *upkeep.Renumbering
 	return func(f flows.Facts) flows.Plan {

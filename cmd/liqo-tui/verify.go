@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 )
 
-// verifyFlags select the measurements, and the output.
+// verifyFlags choose the measurements and the output.
 type verifyFlags struct {
 	throughput bool
 	allNodes   bool

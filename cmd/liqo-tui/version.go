@@ -14,16 +14,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
-// The Makefile sets these. version is a release's tag, or the tag of the next release
-// and the commit. releasedImage is the published image of a release, with its digest.
-// Other builds have none.
+// The Makefile sets these variables. version is the tag of a release; for other
+// builds, it is the tag of the next release and the commit. releasedImage is the
+// published image of a release, with its digest; other builds have none.
 var (
 	version       = "dev"
 	commit        string
 	releasedImage string
 )
 
-// liqoAPI is the release of Liqo whose types are in go.mod.
+// liqoAPI is the release of Liqo whose Go types are in go.mod.
 const liqoAPI = "v1.2.0"
 
 func versionCommand(io streams) *cobra.Command {
@@ -71,8 +71,8 @@ func thisProgram() report.ProgramVersion {
 	}
 }
 
-// versionsOn returns the versions on one cluster. Anything that could not be read is a
-// problem in them. If nothing is, use gets the open cluster.
+// versionsOn returns the versions on one cluster. They include a problem if something
+// could not be read. Otherwise use is called with the open cluster.
 func versionsOn(ctx context.Context, c clusterFlags, use func(*kube.Cluster, flows.ClusterFacts)) (v report.ClusterVersions, err error) {
 	v = report.ClusterVersions{Context: c.context, Software: flows.NoSoftware.String()}
 	defer func() {

@@ -2,5 +2,5 @@
 
 package main
 
-// A build with the tag soak measures its own growth.
+// A build with the tag soak measures how its own memory grows.
 import _ "github.com/liqo-tui/liqo-tui/internal/weight"

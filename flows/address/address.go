@@ -1,5 +1,5 @@
-// Package address returns the addresses at which the pods of one cluster call pods and
-// hosts of the other one.
+// Package address finds the addresses at which pods of one cluster reach pods,
+// Services and hosts of the other cluster.
 package address
 
 import (
@@ -13,11 +13,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Target is a pod, a Service or an address that somebody wants to call.
+// Target is a pod, a Service or an address that an admin wants to reach from the other
+// cluster.
 type Target struct {
 	Kind            Kind
 	Namespace, Name string     // of a pod or a Service
-	Address         netip.Addr // of an address
+	Address         netip.Addr // if Kind is an address
 }
 
 // Kind is the kind of a target.
@@ -37,7 +38,6 @@ func (t Target) String() string {
 	return fmt.Sprintf("%s %s/%s", t.Kind, t.Namespace, t.Name)
 }
 
-// kinds are the prefixes of a target, with kubectl's short forms.
 var kinds = map[string]Kind{"pod": Pod, "pods": Pod, "po": Pod, "service": Service, "services": Service, "svc": Service}
 
 // Parse reads an IP address, pod/NAME or service/NAME.
@@ -52,10 +52,10 @@ func Parse(text, namespace string) (Target, error) {
 	return Target{Kind: kinds[kind], Namespace: namespace, Name: name}, nil
 }
 
-// Found is the target as its cluster has it.
+// Found is what the target's cluster knows about the target.
 type Found struct {
 	Ends []End
-	// ClusterIP is a Service's own address, which no peer can call.
+	// ClusterIP is a Service's own address, which peers can't use.
 	ClusterIP string
 }
 
@@ -73,7 +73,7 @@ type Answer struct {
 	Target   Target
 	Of, From wire.ClusterID // the target's cluster, and the caller's
 	Ends     []Seen
-	// Note is one more fact; "" for none.
+	// Note is an additional fact for the admin; "" if there is none.
 	Note string
 }
 
@@ -84,8 +84,8 @@ type Seen struct {
 	Problem string // why there is no such address
 }
 
-// Of returns the addresses at which pods of the caller's side call the found ends on
-// the other side.
+// Of returns the addresses at which pods of the caller's side reach the ends on the
+// other side.
 func Of(f flows.Facts, caller flows.Side, t Target, found Found) (Answer, error) {
 	here, there := f.Sides[caller], f.Sides[caller.Other()]
 	a := Answer{Target: t, Of: there.ID, From: here.ID}
@@ -123,12 +123,12 @@ func Of(f flows.Facts, caller flows.Side, t Target, found Found) (Answer, error)
 	return a, nil
 }
 
-// Callable reports whether at least one end can be called now.
+// Callable reports whether at least one end can be reached now.
 func (a Answer) Callable() bool {
 	return slices.ContainsFunc(a.Ends, func(s Seen) bool { return s.Problem == "" && s.Ready })
 }
 
-// Lines is the answer as text.
+// Lines returns the answer as text.
 func (a Answer) Lines() []string {
 	lines := []string{fmt.Sprintf("%s of %s, called from pods of %s:", a.Target, a.Of, a.From)}
 	for _, e := range a.Ends {

@@ -11,8 +11,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// SeenAs returns the address under which a cluster sees real, an address of a pod or of
-// the external range of its peer. conf is the cluster's Configuration for the peer.
+// SeenAs returns the address under which a cluster sees real. real is an address of its
+// peer: a pod's, or one in the external range. conf is the cluster's Configuration for
+// the peer.
 func SeenAs(conf *networkingv1beta1.Configuration, real netip.Addr) (netip.Addr, error) {
 	if !flows.CIDRsConfigured(conf) {
 		return netip.Addr{}, errors.New("how it sees the other cluster's addresses is not decided yet")

@@ -1,6 +1,5 @@
-// Package bundle selects the objects of a cluster for a bug report, and removes
-// secrets from them: fields that can hold secrets, by the object's kind, and secrets
-// in texts.
+// Package bundle selects the objects of a cluster for a bug report, and removes secrets from them. It
+// removes the fields of each kind that can hold secrets, and secrets in texts.
 package bundle
 
 import (
@@ -18,24 +17,24 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Kind is a kind of objects that a bundle has.
+// Kind is a kind of objects in a bundle.
 type Kind struct {
 	schema.GroupVersionKind
-	// Everywhere is set if the objects of all namespaces, or those without one, are
-	// collected. Of other kinds, only the objects of the installation and of tenants
-	// are ours to collect.
+	// Everywhere is set if the objects of all namespaces are collected, or if the kind has no
+	// namespace. Otherwise only the objects in the namespaces of the installation and of tenants are
+	// collected.
 	Everywhere bool
 	// Names is set if only names and labels are read: the values never leave the API
 	// server.
 	Names bool
-	// without are fields that are long, and say nothing about connections.
+	// without are long fields that don't matter for connections.
 	without []string
-	// secret are the paths of fields that may contain a password, a token or a key, or
-	// something signed with one. "*" stands for all entries of a list or a map.
+	// secret lists the paths of fields that may contain a password, a token, a key, or something that
+	// such a secret signed. "*" stands for all entries of a list or a map.
 	secret []string
 }
 
-// Kinds returns all kinds that are collected.
+// Kinds returns the kinds that a bundle collects.
 func Kinds() []Kind {
 	container := func(pod string) (paths []string) {
 		for _, list := range []string{"containers", "initContainers"} {
@@ -81,7 +80,7 @@ func Kinds() []Kind {
 func of(kind string) schema.GroupVersionKind {
 	k, ok := kinds.Named(kind)
 	if !ok {
-		panic("bundle: no kind " + kind) // of a constant
+		panic("bundle: no kind " + kind) // all callers pass constants
 	}
 	return k.GroupVersionKind
 }
@@ -107,7 +106,7 @@ func (k Kind) Object(o *unstructured.Unstructured) {
 	}
 	annotations := o.GetAnnotations()
 	for name, value := range annotations {
-		if !ourAnnotation(name) { // kubectl's copy of an object, and notes of other tools
+		if !ourAnnotation(name) { // removes kubectl's copy of an object, and notes of other tools
 			annotations[name] = removed(value)
 		}
 	}
@@ -115,7 +114,7 @@ func (k Kind) Object(o *unstructured.Unstructured) {
 	texts(o.Object)
 }
 
-// plainConfigMap reports whether a ConfigMap is one of ours, which have no secrets.
+// plainConfigMap reports whether we made the ConfigMap. Then it has no secrets.
 func plainConfigMap(o *unstructured.Unstructured) bool {
 	return o.GetName() == wire.ClusterIDConfigMap || o.GetLabels()[wire.LabelManagedBy] == wire.OperatorName
 }
@@ -178,17 +177,17 @@ func texts(value any) any {
 // secretName matches the names of fields whose text is a secret.
 var secretName = regexp.MustCompile(`(?i)(password|passwd|passphrase|token|secret|(api|private|access|preshared)[-_]?key|credentials?)$`)
 
-// takesSecret reports whether an argument of a command is a flag whose value, the next argument, is a
-// secret.
+// takesSecret reports whether an argument of a command is a flag with a secret as its value. The value
+// is the next argument.
 func takesSecret(argument any) bool {
 	flag, ok := argument.(string)
 	return ok && strings.HasPrefix(flag, "-") && secretName.MatchString(flag)
 }
 
-// secrets are removed from a text, wherever they are.
+// secrets are the patterns that are removed from all texts.
 var secrets = []struct {
-	// any text that matches contains one of these. A bundle has millions of texts, most of them short,
-	// and an expression takes a hundred times as long as this look.
+	// A text that the expression matches contains one of these words. This test is a hundred times as
+	// fast as the expression, and a bundle has millions of texts, most of them short.
 	any []string
 	is  *regexp.Regexp
 	to  string // the replacement
@@ -200,16 +199,15 @@ var secrets = []struct {
 	{[]string{"://"}, regexp.MustCompile(`(?i)([a-z][a-z0-9+.-]*://)[^/\s"'@]+@`), "$1<removed>@"},
 	{[]string{"AKIA", "ASIA"}, regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`), "<removed: key of AWS>"},
 	{[]string{"gh", "git", "glpat", "xox"}, regexp.MustCompile(`\b(ghp|gho|ghs|ghu|github_pat|glpat|xox[abp])[_-][A-Za-z0-9_-]{10,}`), "<removed: token>"},
-	// a value with the name of a secret. A quoted value may have spaces, any other
-	// ends at one.
+	// A value with the name of a secret. A quoted value may contain spaces; any other value ends at a
+	// space.
 	{[]string{":", "="}, regexp.MustCompile(`(?i)((?:password|passwd|passphrase|token|secret|api[-_]?key|private[-_]?key|access[-_]?key|preshared[-_]?key|credentials?|auth)\\?["']?\s*[:=]\s*)(\\?"(?:[^"\\]|\\[^"])*\\?"|'[^']*'|[^\s"',;}{]+)`), "$1<removed>"},
 }
 
-// wireGuardKey is 32 bytes in base64.
 var wireGuardKey = regexp.MustCompile(`[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=`)
 
-// Text returns a text without its secrets. Of a WireGuard key, which may be public or
-// private, a fingerprint stays: so equal keys still look equal.
+// Text returns a text without its secrets. A WireGuard key, which may be public or private, is
+// replaced by a fingerprint, so equal keys still look equal.
 func Text(text string) string {
 	for _, s := range secrets {
 		if slices.ContainsFunc(s.any, func(part string) bool { return strings.Contains(text, part) }) {

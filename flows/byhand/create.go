@@ -1,6 +1,5 @@
-// Package byhand plans the single steps of a connection that two admins make by
-// hand, each on their own cluster. The objects and the waits are those of
-// [flows.PlanConnect].
+// Package byhand plans the single steps of a connection for two admins. Each admin makes the
+// steps on their own cluster. The objects and waits are those of [flows.PlanConnect].
 package byhand
 
 import (
@@ -20,8 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// Object is the object that one command makes, with the settings that are not in
-// [flows.Params].
+// Object is the object that one command makes. It has the settings that [flows.Params] lacks.
 type Object struct {
 	Kind   Kind
 	Name   string         // "": the peer's ID
@@ -30,11 +28,11 @@ type Object struct {
 	PodCIDRs, ExternalCIDRs []string
 	// Key is the key of the peer's gateway, in base64.
 	Key string
-	// Printed is set if others will apply the object: then the steps before it need
-	// not be done.
+	// Printed is set if the command only prints the object. Then the earlier steps need not
+	// be done.
 	Printed bool
-	// Type and Protocol are values of liqoctl's flags of these names. Scripts may give
-	// them; each has one value that is supported.
+	// Type and Protocol are values of liqoctl's flags with these names. Scripts may give
+	// them, but only one value of each is supported.
 	Type, Protocol string
 }
 
@@ -49,13 +47,13 @@ const (
 	PublicKey     Kind = "PublicKey"
 )
 
-// Word is the word for the kind in commands.
+// Word returns the name of the kind in commands.
 func (k Kind) Word() string { return strings.ToLower(string(k)) }
 
 func (k Kind) gateway() bool { return k == GatewayServer || k == GatewayClient }
 
-// Create makes the object on cluster A, or changes it, and waits for the values that
-// the other admin needs. It uses only the parts of p that are about this kind.
+// Create makes or changes the object on cluster A, and waits for the values that the other
+// admin needs. It ignores the parts of p that don't matter for this kind.
 func Create(o Object, p flows.Params, f flows.Facts) flows.Plan {
 	namespace, conf := p.Namespaces[flows.A], render.Networks{Pod: cidrs(o.PodCIDRs), External: cidrs(o.ExternalCIDRs)}
 	p.Namespaces[flows.A] = ""
@@ -73,7 +71,7 @@ func Create(o Object, p flows.Params, f flows.Facts) flows.Plan {
 		return plan
 	}
 	if o.Kind == Configuration || o.Kind == PublicKey {
-		plan.Kept = nil // it is about gateways
+		plan.Kept = nil // these sentences are about gateways
 	}
 	refused := settle(&c, namespace)
 	c.Ends[flows.A].Tenant.Name = o.Name
@@ -109,11 +107,11 @@ func (o Object) steps(c flows.Connection, wait bool) []flows.Step {
 	case GatewayClient:
 		steps, waits = append(steps, c.GatewayClient(a)), []flows.Step{c.OwnKey(a)}
 	case PublicKey:
-		key, _ := wgtypes.ParseKey(o.Key) // the definition of the flag has validated the key
+		key, _ := wgtypes.ParseKey(o.Key) // the flag's definition has validated the key
 		if o.Printed {
 			return append(steps, flows.Ensure(a, "public-key", c.Ends[a].PublicKey, render.PublicKey(c.Ends[a].Tenant, key, nil)))
 		}
-		// The peer's cluster can't be seen. The step needs the peer's gateway, and here it is
+		// The peer's cluster is not observed. The step needs the peer's gateway, so it is
 		// assumed to exist.
 		c.Ends[flows.B] = flows.End{Key: &key, Server: &networkingv1beta1.GatewayServer{}, Client: &networkingv1beta1.GatewayClient{}}
 		steps = append(steps, c.PublicKey(a))
@@ -124,8 +122,8 @@ func (o Object) steps(c flows.Connection, wait bool) []flows.Step {
 	return append(steps, waits...)
 }
 
-// settle decides the namespace: that of the connection, or else the wanted one, or
-// else the kubeconfig's, as kubectl does.
+// settle chooses the namespace. The connection's namespace comes first, then the wanted one,
+// then the kubeconfig's, as with kubectl.
 func settle(c *flows.Connection, wanted string) *flows.Step {
 	end := &c.Ends[flows.A]
 	if end.Configuration != nil || end.Server != nil || end.Client != nil {
@@ -141,8 +139,8 @@ func refuse(kind flows.FailureKind, reason string, fix command.Hint) *flows.Step
 	return new(flows.Refuse(flows.A, flows.CodeByHand, "manual step", kind, reason, fix))
 }
 
-// second refuses an object that a connection has only once and that exists under another
-// name, and a gateway of the other role than the present one.
+// second returns a failed step if a connection may have the object only once, and has it
+// under another name. It also refuses a second gateway with the opposite role.
 func (o Object) second(c flows.Connection) *flows.Step {
 	p, id := c.Ends[flows.A], c.Facts.Sides[flows.A].ID
 	var live wire.Object
@@ -167,8 +165,8 @@ func oneGateway(on flows.ClusterFacts, peer wire.ClusterID) command.Hint {
 	return command.Hintf("a cluster has one gateway for a peer; %s removes it", on.Ours("network", "disconnect").Add("--local-only", "--remote-cluster-id", string(peer)))
 }
 
-// taken refuses a name that an object for another peer has. Two gateways of one name
-// would have the same Deployment.
+// taken returns a failed step if an object for another peer has the name. Two gateways with
+// one name would have the same Deployment.
 func (o Object) taken(c flows.Connection) *flows.Step {
 	f, tenant := c.Facts.Sides[flows.A], c.Ends[flows.A].Tenant
 	for _, other := range objects(f) {
@@ -187,7 +185,7 @@ func (o Object) taken(c flows.Connection) *flows.Step {
 	return nil
 }
 
-// objects returns all objects of the kinds that steps by hand make.
+// objects returns all objects of the kinds that this package creates.
 func objects(f flows.ClusterFacts) (all []wire.Object) {
 	add(&all, f.Configurations)
 	add(&all, f.Servers)
@@ -205,7 +203,7 @@ func add[T any, O interface {
 	}
 }
 
-// early refuses a step whose predecessor is missing.
+// early returns a failed step if the previous step was not made.
 func (o Object) early(c flows.Connection) *flows.Step {
 	p, id := c.Ends[flows.A], c.Facts.Sides[flows.A].ID
 	switch {
@@ -225,7 +223,7 @@ func (o Object) early(c flows.Connection) *flows.Step {
 	return nil
 }
 
-// ownKey refuses the key of this cluster's own gateway as the peer's.
+// ownKey returns a failed step if the key is the key of this cluster's own gateway.
 func (o Object) ownKey(c flows.Connection) *flows.Step {
 	if own := c.Ends[flows.A].Key; o.Kind != PublicKey || own == nil || own.String() != o.Key {
 		return nil
@@ -238,8 +236,8 @@ func (o Object) ownKey(c flows.Connection) *flows.Step {
 		command.Hintf("take what %s prints on %s", command.Ours("generate", "publickey").Flag("--gateway-type", string(role)).Flag("--gateway-name", "NAME").For(string(o.Remote)), o.Remote))
 }
 
-// owed are the commands that the other admin has to run next, with the values known
-// here.
+// owed returns the commands that the other admin has to run next, with the values that are
+// known here.
 func (o Object) owed(c flows.Connection) []command.Command {
 	end, id := c.Ends[flows.A], c.Facts.Sides[flows.A].ID
 	if s := end.Server; o.Kind == GatewayServer && s != nil && s.Status.Endpoint != nil {
@@ -253,7 +251,7 @@ func create(kind Kind, name string, peer wire.ClusterID) command.Command {
 	return command.Ours("create", kind.Word(), name).Flag("--remote-cluster-id", string(peer))
 }
 
-// Manifest returns the object of a plan of [Create], for others to apply.
+// Manifest returns the object in a plan of [Create]. Other tools apply it.
 func (o Object) Manifest(plan flows.Plan) wire.Object {
 	wants := plan.Wants(flows.A)
 	i := slices.IndexFunc(wants, func(w wire.Object) bool { return Kind(flows.RefTo(w).Kind) == o.Kind })
@@ -261,8 +259,8 @@ func (o Object) Manifest(plan flows.Plan) wire.Object {
 		return nil
 	}
 	want := wants[i].DeepCopyObject().(wire.Object)
-	want.SetOwnerReferences(nil) // they have UIDs, which are valid in one cluster only
-	// The annotations that are not kept are requests to the operator, made once.
+	want.SetOwnerReferences(nil) // they contain UIDs, which differ in other clusters
+	// The other annotations are requests to the operator that are made once.
 	want.SetAnnotations(wire.Lasting(want))
 	return want
 }

@@ -16,15 +16,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// Gateway is a gateway that an admin names.
+// Gateway selects a gateway by its name and namespace.
 type Gateway struct {
 	Role      flows.Role
 	Name      string
 	Namespace string // "": any namespace that has such a gateway
 }
 
-// Told is the object about cluster A for its peers: its own Configuration, or the
-// PublicKey of a gateway. The plan of [Kind.Known] must be done before.
+// Told returns the object that describes cluster A to its peers: its own
+// Configuration, or the PublicKey of a gateway. The plan of [Kind.Known]
+// must be finished first.
 func (k Kind) Told(g Gateway, f flows.ClusterFacts) wire.Object {
 	if k == Configuration {
 		own := render.Configuration(render.Tenant{Namespace: there(cmp.Or(g.Namespace, f.ContextNamespace), f.ID), Remote: f.ID}, f.Networks)
@@ -69,7 +70,6 @@ func (k Kind) Known(g Gateway, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// find returns the gateway's end of its connection.
 func (g Gateway) find(f flows.ClusterFacts) (end flows.End, refused *flows.Step) {
 	kind := map[flows.Role]Kind{flows.RoleServer: GatewayServer, flows.RoleClient: GatewayClient}[g.Role]
 	var found, others []wire.Object
@@ -110,8 +110,7 @@ func listed(all []wire.Object) string {
 	return strings.Join(text, ", ")
 }
 
-// peerOf returns this end of the connection to which gateway o belongs. o is its
-// gateway.
+// peerOf returns this cluster's end of the connection that has the gateway o.
 func peerOf(o wire.Object, f flows.ClusterFacts) flows.End {
 	end := flows.End{Tenant: render.Tenant{Namespace: o.GetNamespace(), Remote: wire.ClusterID(o.GetLabels()[wire.LabelRemoteCluster])}}
 	switch o := o.(type) {

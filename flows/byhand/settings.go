@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Aliases are liqoctl's other names of the kind.
+// Aliases returns liqoctl's other names of the kind.
 func (k Kind) Aliases() []string {
 	return map[Kind][]string{
 		Configuration: {"config", "configurations"},
@@ -23,8 +23,8 @@ func (k Kind) Aliases() []string {
 	}[k]
 }
 
-// Settings are the settings of an object that are not a connection's, by liqoctl's
-// names.
+// Settings returns the settings of an object that a connection does not have, with
+// liqoctl's names.
 func (k Kind) Settings() []setting.Setting[Object] {
 	settings := []setting.Setting[Object]{{
 		Name: "remote-cluster-id", Help: "ID of the other cluster; liqo-tui info --get clusterid prints it there",
@@ -75,7 +75,8 @@ func only(value string) func(string) error {
 	}
 }
 
-// names are liqoctl's names, for one gateway, of the settings of a connection.
+// names maps settings of a connection to liqoctl's names for them, by kind of
+// gateway.
 var names = map[Kind]map[string]string{
 	GatewayServer: {
 		"server-service-type": "service-type", "server-port": "port", "node-port": "node-port", "load-balancer-ip": "load-balancer-ip", "mtu": "mtu",
@@ -87,7 +88,7 @@ var names = map[Kind]map[string]string{
 	},
 }
 
-// OfConnection returns the settings of a connection that the kind also has.
+// OfConnection returns the settings of the kind that a connection has as well.
 func (k Kind) OfConnection() []flows.ConnectionSetting {
 	var out []flows.ConnectionSetting
 	for _, s := range flows.Settings() {
@@ -104,8 +105,8 @@ func (k Kind) OfConnection() []flows.ConnectionSetting {
 	return out
 }
 
-// Alias returns this kind's flag for a flag that an admin gives under another name:
-// that of connect, or with the prefix remote-.
+// Alias returns the kind's flag for an admin's flag with another name: the flag of
+// connect, or one with the prefix remote-.
 func (k Kind) Alias(flag string) string {
 	if name, ok := names[k][flag]; ok {
 		return name
@@ -119,7 +120,7 @@ func (k Kind) Alias(flag string) string {
 	return flag
 }
 
-// OfGateway are the settings for the objects that a cluster prints about itself.
+// OfGateway returns the settings of commands that print a cluster's own objects.
 func (k Kind) OfGateway() []setting.Setting[Gateway] {
 	namespace := setting.Setting[Gateway]{
 		Name: "namespace", Letter: "n", Help: "namespace of the object; one that is called after a peer is called after this cluster on the other one (default: the context's)",
@@ -146,7 +147,7 @@ func named(text string) error {
 	return nil
 }
 
-// Check reports missing settings of a command that makes the object.
+// Check returns an error if a needed setting is missing.
 func (o Object) Check(p flows.Params) error {
 	err := setting.Check(o.Kind.Settings(), o)
 	if o.Kind == GatewayClient && (p.ClientAddress == "" || p.ClientPort == 0) {

@@ -8,7 +8,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// Explain is the purpose of a command that makes the kind.
+// Explain returns the purpose of a command that makes an object of the kind.
 func (k Kind) Explain() string {
 	return map[Kind]string{
 		Configuration: `Tell the cluster the address ranges of another one, and wait until it has
@@ -26,7 +26,7 @@ There, liqo-tui generate publickey prints the same object.`,
 The same name again changes the object. What is not given stays as it is.`
 }
 
-// Example is an example of such a command.
+// Example returns an example of such a command.
 func (k Kind) Example() string {
 	return map[Kind]string{
 		Configuration: "configuration milan --remote-cluster-id milan \\\n    --pod-cidr 10.244.0.0/16 --external-cidr 10.70.0.0/16",
@@ -36,7 +36,7 @@ func (k Kind) Example() string {
 	}[k]
 }
 
-// Generated is the command by which the other admin gets the object.
+// Generated returns the command that prints the object for the other admin.
 func (k Kind) Generated() string {
 	if k == Configuration {
 		return "configuration > configuration.yaml"
@@ -44,7 +44,7 @@ func (k Kind) Generated() string {
 	return "publickey --gateway-type server \\\n    --gateway-name server > publickey.yaml"
 }
 
-// Done is the result, as a sentence.
+// Done returns the result as a sentence.
 func (o Object) Done(f flows.ClusterFacts) string {
 	p := f.End(o.Remote)
 	switch {
@@ -63,7 +63,7 @@ func (o Object) Done(f flows.ClusterFacts) string {
 	return fmt.Sprintf("%s %s is applied.", o.Kind, o.Name)
 }
 
-// Next is the next command here, and its purpose.
+// Next returns the next command on this cluster, and its purpose.
 func (o Object) Next() (words []string, why string) {
 	role := flows.RoleServer
 	switch o.Kind {

@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// addressRange is one range that a cluster uses, with its use.
+// addressRange is one range of a cluster, and its use.
 type addressRange struct {
 	use    string
 	prefix netip.Prefix
@@ -59,12 +59,12 @@ func prefixes(cidrs []networkingv1beta1.CIDR) []netip.Prefix {
 	return out
 }
 
-// overlapsOf returns the pairs of ranges of a and b that share an address: a cluster could
-// not tell which of the two a packet is for. Two nodes with the same address don't count:
-// a node's address only has to be outside of the other cluster's ranges.
+// overlapsOf returns the pairs of ranges of a and b that share an address: a cluster could not
+// know to which of the two a packet goes. Two nodes with the same address don't count, because a
+// node's address only has to be outside of the other cluster's ranges.
 func overlapsOf(a, b []addressRange) [][2]addressRange {
 	single := func(r addressRange) bool { return r.prefix.IsSingleIP() }
-	wide := slices.DeleteFunc(slices.Clone(b), single) // b may have thousands of nodes, and few ranges
+	wide := slices.DeleteFunc(slices.Clone(b), single) // b may have thousands of nodes, but only a few ranges
 	var out [][2]addressRange
 	for _, x := range a {
 		others := b
@@ -84,9 +84,9 @@ func overlapsOf(a, b []addressRange) [][2]addressRange {
 type View struct {
 	Use  string // pods or external
 	Real netip.Prefix
-	// Remapped is the range under which the cluster sees Real; both are equal if Real is
-	// not remapped. Where Liqo decides, Remapped is not valid until then: Liqo has rules
-	// and pools of its own.
+	// Remapped is the range under which the cluster sees Real; both are equal if Real is not
+	// remapped. Liqo has rules and pools of its own, so with Liqo, Remapped is valid only after
+	// Liqo's decision.
 	Remapped netip.Prefix
 	// Predicted is set until the cluster's operator has decided.
 	Predicted bool
@@ -102,9 +102,9 @@ func (v View) String() string {
 	return fmt.Sprintf("%s %s as %s", v.Use, v.Real, v.Remapped)
 }
 
-// Views returns the side's views of the other cluster. If its operator has not decided them
-// yet, Views predicts the decision of our operator, which may know more addresses to avoid.
-// The error means that there is no room left.
+// Views returns the side's views of the other cluster. If the side's operator has not decided yet,
+// Views predicts the decision of our operator. The operator may know more addresses to avoid. The
+// error means that no range is free.
 func Views(f flows.Facts, side flows.Side) ([]View, error) {
 	me, other := f.Sides[side], f.Sides[side.Other()]
 	if conf := me.End(other.ID).Configuration; conf != nil && flows.CIDRsConfigured(conf) {
@@ -133,13 +133,13 @@ func Views(f flows.Facts, side flows.Side) ([]View, error) {
 	return out, errors.Join(errs...)
 }
 
-// Decided returns the views of a Configuration, all of which the operator has decided.
+// Decided returns the views in a Configuration in which the operator has decided all ranges.
 func Decided(conf *networkingv1beta1.Configuration) []View {
 	spec, status := conf.Spec.Remote.CIDR, conf.Status.Remote.CIDR
 	return append(decided("pods", spec.Pod, status.Pod), decided("external", spec.External, status.External)...)
 }
 
-// pools returns the ranges from which the cluster's operator chooses, or will choose.
+// pools returns the ranges from which the cluster's operator chooses remapped ranges.
 func pools(c flows.ClusterFacts) []netip.Prefix {
 	if told := prefixes(c.Pools); len(told) > 0 {
 		return told
@@ -156,8 +156,8 @@ func decided(use string, from, to []networkingv1beta1.CIDR) []View {
 	return out
 }
 
-// Becomes is the replacement of a range under which a cluster sees a peer: the present
-// range, the likely next range, and the reason.
+// Becomes replaces a range under which a cluster sees a peer. It has the present range, the likely
+// next range, and the reason.
 type Becomes struct {
 	Left, Next netip.Prefix
 	Why        string
@@ -167,9 +167,9 @@ func (b Becomes) String() string {
 	return fmt.Sprintf("%s becomes %s: %s", b.Left, b.Next, b.Why)
 }
 
-// Renumbered predicts the next range for each range in left, under which the cluster sees
-// the peer, and which our operator has to give up. If the operator has already chosen the
-// next range, Renumbered returns that. The error means that there is no room left.
+// Renumbered predicts the next range for each range in left. The cluster sees the peer under these
+// ranges, and our operator has to give them up. If the operator has already chosen the next range,
+// Renumbered returns the operator's choice. The error means that no range is free.
 func Renumbered(c flows.ClusterFacts, conf *networkingv1beta1.Configuration, left []netip.Prefix) ([]Becomes, error) {
 	taken := takenBy(c)
 	overlaps := wire.Overlaps(conf)
@@ -215,8 +215,8 @@ func Renumbered(c flows.ClusterFacts, conf *networkingv1beta1.Configuration, lef
 	return out, errors.Join(errs...)
 }
 
-// because returns the reason to give up the range of v. It adds whether the next range is
-// the peer's own, or else why not; this reason is the argument why.
+// because returns the reason to give up the range of v. It also says whether the next range is the
+// peer's own. If it is not, the argument why has the reason.
 func because(overlaps []wire.Overlap, v View, why string) string {
 	text := "it was asked for"
 	if i := slices.IndexFunc(overlaps, func(o wire.Overlap) bool { return o.Range == v.Remapped }); i >= 0 {
@@ -231,9 +231,8 @@ func because(overlaps []wire.Overlap, v View, why string) string {
 	return text
 }
 
-// takenBy lists the ranges that the operator's allocation avoids, as far as this program
-// knows them: the ranges of the cluster and of its peers, its nodes, and the endpoints of
-// its tunnels.
+// takenBy lists the ranges that the operator avoids, as far as this program knows them: the ranges
+// of the cluster and of its peers, its nodes, and the endpoints of its tunnels.
 func takenBy(c flows.ClusterFacts) []ipam.Reservation {
 	taken := neededBy(c)
 	add := func(reason string, all []netip.Prefix) {
@@ -277,9 +276,9 @@ func neededBy(c flows.ClusterFacts) []ipam.Reservation {
 	return needed
 }
 
-// free compares the ranges under which the side sees the peer with the addresses that the
-// side's cluster needs itself. If the operator makes this comparison, only its report
-// counts: the operator sees more than an admin may.
+// free compares the ranges under which the side sees the peer with the addresses that the side's
+// cluster uses itself. If the operator makes this comparison, only the operator's report counts,
+// because the operator reads objects that an admin may not read.
 func (in diagnosis) free(side flows.Side) Result {
 	c, other := in.cluster(side), in.cluster(side.Other()).ID
 	overlaps := wire.Overlaps(in.peers[side].Configuration)
@@ -312,8 +311,8 @@ func (in diagnosis) free(side flows.Side) Result {
 func (in diagnosis) podAddresses(side flows.Side) Result { return podAddresses(in.cluster(side)) }
 
 // podAddresses collects the reports of the nodes' agents. Each agent compares the addresses of its
-// node's pods with the ranges that peers know. The two can differ: the settings of a pod network,
-// from which the ranges come, may be wrong.
+// node's pods with the ranges that peers know. A difference is possible: these ranges come from
+// the settings of a pod network, which may be wrong.
 func podAddresses(c flows.ClusterFacts) Result {
 	inside := false
 	var nodes, silent []string
@@ -360,8 +359,8 @@ func podAddresses(c flows.ClusterFacts) Result {
 	return pass(fmt.Sprintf("pods on %s have addresses in %s alone", count(len(c.Agents), "node", "nodes"), told))
 }
 
-// mostOverlaps is the largest number of overlaps in a result: a range may contain the addresses of
-// thousands of nodes.
+// mostOverlaps is the largest number of overlaps in a result, because a range may contain the
+// addresses of thousands of nodes.
 const mostOverlaps = 20
 
 func (in preflight) overlaps(flows.Side) Result {

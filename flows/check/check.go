@@ -1,12 +1,10 @@
-// Package check is the catalogue of checks: before two clusters are connected
-// ([Preflight]), and of a connection that exists ([Diagnose]). It is pure: it
-// judges facts and asks nobody.
+// Package check is the catalogue of checks: those before two clusters are connected ([Preflight]), and those
+// of an existing connection ([Diagnose]). It is pure: it judges facts and sends no requests.
 //
-// Checks depend on each other. A check is skipped, with a note, if a check that it needs has
-// failed. A failed check is a root cause if none of its needs has failed or is still
-// measuring. A check that can't be decided is inconclusive, neither good nor bad. A check that needs a second observation is
-// measuring until then. A state that is wrong now, and that the plan will correct, is
-// planned.
+// Checks depend on each other. A check is skipped, with a note, if a check that it needs has failed. A failed
+// check is a root cause if none of its needs has failed or is still measuring. A check is inconclusive,
+// neither good nor bad, if the facts don't decide it. A check is measuring until a second observation, if it
+// needs one. A check is planned if the state is wrong now, and the plan will correct it.
 package check
 
 import (
@@ -22,17 +20,17 @@ import (
 // Outcome is the outcome of a check.
 type Outcome uint8
 
-// The states. The zero value means that nothing was checked.
+// The outcomes. The zero value means that nothing was checked.
 const (
 	Inconclusive Outcome = iota // the facts decide nothing
 	Pass
-	Warn      // it works, but somebody should know
+	Warn      // it works, but an admin should know this
 	Fail      // it can't work
 	Skipped   // needs a check that has failed
 	Measuring // another observation, some seconds later, decides
-	Planned   // it is not so yet; the plan brings it
+	Planned   // the plan will change this
 
-	// Outcomes is their number.
+	// Outcomes is the number of outcomes.
 	Outcomes = iota
 )
 
@@ -44,28 +42,28 @@ func (s Outcome) String() string {
 type Result struct {
 	ID    flows.Code
 	Title string
-	// Sides are one side, both, or, if Directed, from the first to the second.
+	// Sides are the cluster or clusters of the check; if Directed, from the first to the second.
 	Sides    []flows.Side
 	Directed bool
 	State    Outcome
-	// Summary is the finding, in one sentence.
+	// Summary is the finding, as one sentence.
 	Summary string
-	// Evidence are the observations behind the summary, a line each.
+	// Evidence lists the observations behind the summary, one in each line.
 	Evidence []string
-	// Fix is advice for the admin, one way a line, the best first.
+	// Fix has the advice for the admin. The hints are alternatives, the best one first.
 	Fix []command.Hint
-	// Plan is the part of Fix that a plan can do; nil if there is none.
+	// Plan is the part of Fix that a plan of ours can do; nil if there is none.
 	Plan *Remedy
 	// Needs is the check that has to pass first, if the result is Skipped.
 	Needs flows.Code
-	// Root is set for failures that no other failure explains.
+	// Root is set for a failure that no other failure explains.
 	Root bool
 }
 
-// Remedy is a fix by the plan of network connect. The plan has a changed setting, or it has the
-// present settings and creates missing objects.
+// Remedy is a fix by the plan of network connect. The plan changes a setting, or it has the present settings
+// and creates missing objects.
 type Remedy struct {
-	Setting, Value string // as a flag has them; "" for none
+	Setting, Value string // as in a flag; "" for none
 	Means          string // the purpose of the plan, in a few words
 }
 
@@ -78,7 +76,6 @@ func (r Remedy) Command(f flows.Facts) command.Command {
 	return c.Flag("--"+r.Setting, r.Value)
 }
 
-// planned returns r with a fix by a plan.
 func (r Result) planned(means string) Result {
 	r.Plan = &Remedy{Means: means}
 	return r
@@ -101,8 +98,8 @@ func (r Result) Where() string {
 	return "A,B"
 }
 
-// Worst is the worst state of results: Fail, then Warn, Measuring, Inconclusive. Skipped
-// does not count: the failure behind it is among the results.
+// Worst returns the worst outcome of results: Fail, then Warn, Measuring, Inconclusive. Skipped does not
+// count, because the results contain the failure that caused it.
 func Worst(results []Result) Outcome {
 	for _, s := range []Outcome{Fail, Warn, Measuring, Inconclusive} {
 		if slices.ContainsFunc(results, func(r Result) bool { return r.State == s }) {
@@ -112,30 +109,29 @@ func Worst(results []Result) Outcome {
 	return Pass
 }
 
-// scope is how often a check is made, and for which sides.
+// scope says how often a check is made, and for which sides.
 type scope uint8
 
 const (
-	eachSide scope = iota // once for each
-	pair                  // once
+	eachSide scope = iota // once for each side
+	pair                  // once for both together
 	eachWay               // once from each side to the other
 )
 
-// definition is one check of the catalogue.
 type definition[T any] struct {
 	id    flows.Code
 	scope scope
 	needs []flows.Code
-	// run judges; for a check of the pair, side is A. It does not set ID, Title and Sides.
+	// run returns the result, without ID, Title and Sides. If the scope is pair, side is A.
 	run func(in T, side flows.Side) Result
 }
 
-// evaluate makes all checks in their order: a check comes after the checks that it needs.
+// evaluate makes all checks in the order of the catalogue. A check comes after the checks that it needs.
 func evaluate[T any](catalogue []definition[T], in T) []Result {
 	return extend(nil, catalogue, in, func([]flows.Side) bool { return true })
 }
 
-// extend makes more checks, for the sides that they apply to. They may need earlier ones.
+// extend adds the checks of a catalogue, for the sides that they apply to. They may need checks in results.
 func extend[T any](results []Result, catalogue []definition[T], in T, applies func([]flows.Side) bool) []Result {
 	for _, d := range catalogue {
 		for _, sides := range d.instances() {
@@ -164,7 +160,7 @@ func (d definition[T]) evaluate(in T, sides []flows.Side, before []Result) Resul
 		r.Needs, r.Summary = failed.ID, "needs "+string(failed.ID)+": "+failed.Title
 	} else {
 		r = d.run(in, sides[0])
-		// A check that is still measuring may turn out to be the cause.
+		// The check that is still measuring may be the cause.
 		_, open := d.needed(sides, before, Measuring)
 		r.Root = r.State == Fail && !open
 	}
@@ -172,8 +168,8 @@ func (d definition[T]) evaluate(in T, sides []flows.Side, before []Result) Resul
 	return r
 }
 
-// obstacle is the failed check because of which d is skipped for one of sides. If a needed
-// check was itself skipped, it is the check that this one needs.
+// obstacle returns the failed check because of which d is skipped for one of sides. If a needed check was
+// itself skipped, obstacle returns the check that caused this.
 func (d definition[T]) obstacle(sides []flows.Side, before []Result) (Result, bool) {
 	r, ok := d.needed(sides, before, Fail, Skipped)
 	if r.State == Skipped && ok {
@@ -182,7 +178,7 @@ func (d definition[T]) obstacle(sides []flows.Side, before []Result) (Result, bo
 	return r, ok
 }
 
-// needed is the first of the needed checks, for one of sides, that is in one of the states.
+// needed returns the first of the needed checks, for one of sides, with one of the outcomes.
 func (d definition[T]) needed(sides []flows.Side, before []Result, states ...Outcome) (Result, bool) {
 	i := slices.IndexFunc(before, func(r Result) bool {
 		concerns := slices.ContainsFunc(r.Sides, func(s flows.Side) bool { return slices.Contains(sides, s) })
@@ -194,7 +190,7 @@ func (d definition[T]) needed(sides []flows.Side, before []Result, states ...Out
 	return before[i], true
 }
 
-// LongestTitle is the largest length of a title, in cells.
+// LongestTitle is the length of the longest title, in cells.
 const LongestTitle = 30
 
 // Together merges the results of both sides if they are equal.
@@ -214,13 +210,13 @@ func Together(results []Result) []Result {
 	return out
 }
 
-// Headline is a summary of all results, in one line.
+// Headline summarizes all results in one line.
 func Headline(results []Result) string {
 	var count [Outcomes]int
 	var causes []string
 	for _, r := range results {
 		count[r.State]++
-		// Titles state the good condition: after "failed:" they would claim the opposite of the finding.
+		// Titles state the good condition. After "failed:", a title would claim the opposite of the finding.
 		if cause := cmp.Or(r.Summary, r.Title); r.Root && !slices.Contains(causes, cause) {
 			causes = append(causes, cause)
 		}
@@ -232,7 +228,7 @@ func Headline(results []Result) string {
 	switch {
 	case len(causes) > 0:
 		return "failed: " + strings.Join(causes, "; ") + " · " + passed
-	case count[Fail] > 0: // the check that may explain it is measuring
+	case count[Fail] > 0: // the check that may explain the failure is still measuring
 		return counted(count[Fail], "failure") + ", the cause is being measured · " + passed
 	case count[Measuring] > 0:
 		return "measuring · " + passed + " so far"
@@ -251,8 +247,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Once removes advice that an earlier result has given: a problem of both ends is fixed
-// once.
+// Once removes advice that an earlier result contains. One fix is enough for a problem that both ends report.
 func Once(results []Result) []Result {
 	said := map[string]bool{}
 	results = slices.Clone(results)

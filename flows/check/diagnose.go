@@ -96,7 +96,6 @@ func (in diagnosis) ends() (ends [2]view.End) {
 	return ends
 }
 
-// inputs returns the input of the checks.
 func inputs(f flows.Facts, earlier *flows.Facts) diagnosis {
 	in := diagnosis{facts: f, earlier: earlier, lent: lendings(f)}
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -121,7 +120,7 @@ func diagnosisChecks() []definition[diagnosis] {
 		{GatewayPod, eachSide, []flows.Code{Answers}, diagnosis.pod},
 		{Keys, eachSide, []flows.Code{Gateways}, diagnosis.keys},
 		{Fresh, eachSide, []flows.Code{GatewayPod, Kinds}, diagnosis.fresh},
-		{NodePaths, eachSide, []flows.Code{GatewayPod, Fresh}, diagnosis.nodePaths}, // a gateway without a pod and rules does not answer nodes
+		{NodePaths, eachSide, []flows.Code{GatewayPod, Fresh}, diagnosis.nodePaths}, // a gateway without a pod or without rules does not answer nodes
 		{Policies, eachSide, []flows.Code{Configured}, diagnosis.policies},
 		{Closed, eachSide, []flows.Code{GatewayPod}, diagnosis.nodesClosed},
 		{Allowed, eachSide, []flows.Code{GatewayPod}, diagnosis.allowed},
@@ -157,8 +156,8 @@ func (in diagnosis) operator(side flows.Side) Result {
 	return pass(c.Software.String() + " works")
 }
 
-// definitions finds CRDs that lack a field which our programs set. A missing field is only a warning while the
-// gateways answer each other, and where none of our programs runs: the connection may not need the field.
+// definitions finds CRDs that lack a field which our programs set. This is only a warning if the gateways
+// answer each other, or if none of our programs runs: the connection may not need the field.
 func (in diagnosis) definitions(side flows.Side) Result {
 	c := in.cluster(side)
 	older := c.Older.Value()
@@ -183,8 +182,8 @@ func (in diagnosis) definitions(side flows.Side) Result {
 	return r
 }
 
-// samePeer judges whether each side is connected with the other cluster, and not with a third cluster of the
-// same ID. This is unknown if the connection does not have the peer's UID.
+// samePeer judges whether each side is connected with the other cluster, and not with a third cluster that
+// has the same ID. This is unknown if the connection does not store the peer's UID.
 func (in diagnosis) samePeer(flows.Side) Result {
 	if strangers := flows.Strangers(in.facts); len(strangers) > 0 {
 		return result(Fail, strangers[0].Reason, strangers[0].Fix...)
@@ -326,8 +325,8 @@ func (in diagnosis) endpoint(flows.Side) Result {
 }
 
 // updating adds the advice to update an object by network connect. If another program has written the object,
-// network connect has to take over its fields. A screen does not do that unasked, so there the result has only
-// the command, and no plan.
+// network connect has to take over its fields. A screen does that only on request, so then the result has the
+// command, but no plan.
 func (in diagnosis) updating(o wire.Object, r Result, what, means string) Result {
 	if flows.Edited(o) {
 		r.Fix = []command.Hint{command.Hintf("run: %s; it updates %s, which another program has written", in.connect().Add("--force-conflicts"), what)}
@@ -482,7 +481,6 @@ func (in diagnosis) notRead() Result {
 // connect returns the command that creates missing objects of the connection and updates changed ones.
 func (in diagnosis) connect() command.Command { return in.facts.Ours("network", "connect") }
 
-// kubectl returns a kubectl command for the connection's tenant namespace on a side.
 func (in diagnosis) kubectl(side flows.Side, words ...string) command.Command {
 	return in.cluster(side).KubectlIn(in.peers[side].Tenant.Namespace, words...)
 }
@@ -509,7 +507,7 @@ func (in diagnosis) ping(side flows.Side) Result {
 	switch Worst([]Result{in.path(flows.A), in.path(flows.B)}) {
 	case Pass: // packets reach the other side, so the path is not the cause
 	case Measuring:
-		return result(Fail, why) // the advice depends on the measurement
+		return result(Fail, why) // there the measurement decides which advice helps
 	case Warn, Fail, Inconclusive, Skipped, Planned:
 		return in.closed(why, logs)
 	}

@@ -10,8 +10,8 @@ import (
 // Text explains a check or an error to somebody who sees it for the first time.
 type Text struct {
 	Title   string
-	Meaning string   // what was checked or went wrong, and why it matters
-	Fix     []string // advice, the likeliest first
+	Meaning string   // the subject of the check or the error, and why it matters
+	Fix     []string // advice, the most likely first
 }
 
 // Explain returns the text about a code. It needs no cluster.

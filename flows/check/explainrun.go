@@ -2,7 +2,6 @@ package check
 
 import "github.com/liqo-tui/liqo-tui/flows"
 
-// runTexts explain the ends of runs.
 func runTexts() map[flows.Code]Text {
 	return map[flows.Code]Text{
 		flows.CodeLost: {

@@ -9,23 +9,23 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Opening is traffic that a firewall has to allow for a connection. Answers use the same
-// way back, as stateful firewalls know.
+// Opening is traffic that a firewall has to allow for a connection. Stateful firewalls allow the
+// answers as well.
 type Opening struct {
 	From, To string // owners of addresses, and the addresses as far as they are known
 	Brief    string // From with the first addresses of many
-	Protocol string // "all" of what a node forwards
-	Port     int32  // 0 of what a node forwards
-	// Device is the device of each node between which and its pods the node has to forward packets,
-	// in both directions; "" if the way is between machines.
+	Protocol string // "all" for traffic that a node forwards
+	Port     int32  // 0 for traffic that a node forwards
+	// Device is the network device of each node: the node forwards packets between this device and
+	// its pods, in both directions. It is "" for traffic between machines.
 	Device string
 	For    string
 }
 
-// Openings returns the traffic that the firewalls between and inside of two clusters have
-// to allow for their connection: the tunnel, the way from nodes to their own gateway, and what
-// nodes forward to and from their pods.
-// failed has the reasons that the tunnel's opening is unknown.
+// Openings returns the traffic that the firewalls between and inside of two clusters have to allow
+// for their connection: the tunnel, the traffic between nodes and their own gateway, and the
+// packets that nodes forward to and from their pods. failed has the reasons if the opening for the
+// tunnel is unknown.
 func Openings(f flows.Facts) (open []Opening, failed []Result) {
 	failed = slices.DeleteFunc(Diagnose(f, nil), func(r Result) bool {
 		return r.State != Fail || !slices.Contains([]flows.Code{Answers, Gateways, Endpoint}, r.ID)

@@ -12,8 +12,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// kubeProxy judges the agents' reports about kube-proxy. Without kube-proxy, packets to Services go to the
-// pods that the node knew last: to the gateway, as long as the gateway has the same pod.
+// kubeProxy judges the agents' reports about kube-proxy. Without kube-proxy, a node sends packets to a
+// Service to the pods that it knew last. They reach the gateway until its pod is replaced.
 func (in diagnosis) kubeProxy(side flows.Side) Result {
 	c := in.cluster(side)
 	var silent, unknown []string
@@ -46,9 +46,9 @@ func (in diagnosis) kubeProxy(side flows.Side) Result {
 	return pass("answers on " + count(len(c.Agents), "node", "nodes"))
 }
 
-// entersThrough reports whether packets of a client that gets no answer come to side by the Service of
-// its gateway, on one of the nodes: on the one that is dialled, or on any of them behind a load
-// balancer or a router.
+// entersThrough reports whether the packets of a client without an answer come to side by the Service of
+// its gateway, through one of the nodes: the dialled node, or any of them behind a load balancer or a
+// router.
 func (in diagnosis) entersThrough(side flows.Side, nodes []string) bool {
 	server, ok := flows.ServerSide(in.readings)
 	if !ok || server != side || in.answered(server) && in.answered(server.Other()) || in.peers[side.Other()].Client == nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// lefts are the leftovers of a consumer on its provider, and those that can't be read.
+// lefts are a consumer's unowned objects on its provider, and the parts that can't be read.
 type lefts struct {
 	found, unseen []string
-	withdrawn     map[string]bool // keys for the map's annotation that give the leftovers up
+	withdrawn     map[string]bool // keys for the map's annotation by which the consumer gives up its objects
 	fix           []command.Hint
 }
 
-// left judges objects of the consumer on the provider that the consumer does not have itself. The operator
-// reports such namespaces, and virtual kubelets report the objects in namespaces.
+// left judges objects of the consumer on the provider that have no counterpart on the consumer. The
+// operator reports such namespaces, and virtual kubelets report such objects in namespaces.
 func (in diagnosis) left(con flows.Side) Result {
 	me, other := in.cluster(con), in.cluster(con.Other())
 	if me.Lending == nil {
@@ -68,13 +68,13 @@ func (in diagnosis) left(con flows.Side) Result {
 	return pass("none")
 }
 
-// asked reports whether an object is the consumer's own request to this provider.
+// asked reports whether an object is a request that the consumer itself made to this provider.
 func asked(o interface{ GetLabels() map[string]string }, provider wire.ClusterID) bool {
 	return o.GetLabels()[peering.LabelDestination] == string(provider) && o.GetLabels()[peering.LabelReplicated] == ""
 }
 
-// unknown adds namespaces that the copy on the provider requests, and the consumer's map does not: the
-// consumer's operator will add them to the map.
+// unknown adds the namespaces that the provider's copy of the map requests and the consumer's map does
+// not. The consumer's operator will add them to the map.
 func (l *lefts) unknown(at *offloadingv1beta1.NamespaceMap, other flows.ClusterFacts, consumer wire.ClusterID) {
 	if other.Lending == nil {
 		return
@@ -92,7 +92,7 @@ func (l *lefts) unknown(at *offloadingv1beta1.NamespaceMap, other flows.ClusterF
 	}
 }
 
-// namespaces adds the namespaces that a map keeps, and the leftovers in all its namespaces.
+// namespaces adds the namespaces that a map keeps, and the unowned objects in all its namespaces.
 func (l *lefts) namespaces(m *offloadingv1beta1.NamespaceMap, me flows.ClusterFacts, provider wire.ClusterID) {
 	here := me.Lending
 	kept := peering.Left(m)
@@ -170,8 +170,9 @@ func (l *lefts) node(n *corev1.Node, consumer, provider wire.ClusterID) {
 	}
 }
 
-// mapped adds the provider's namespaces that no map requests: the provider has lost its copy, or has one
-// from a backup, and the consumer has withdrawn the namespace meanwhile.
+// mapped adds the provider's namespaces that no map requests. Such a namespace exists if the provider has
+// lost its copy of the map, or has restored one from a backup, and the consumer has given up the namespace
+// meanwhile.
 func (l *lefts) mapped(at *offloadingv1beta1.NamespaceMap, consumer wire.ClusterID, other flows.ClusterFacts) {
 	if other.Lending == nil || other.Lending.Hidden["Namespace"] || other.Lending.Hidden["NamespaceMap"] {
 		l.unseen = append(l.unseen, fmt.Sprintf("namespaces or NamespaceMaps of %s can't be read: whether it has one that %s does not ask for is not known", other.ID, consumer))
@@ -182,10 +183,10 @@ func (l *lefts) mapped(at *offloadingv1beta1.NamespaceMap, consumer wire.Cluster
 		original := ns.Annotations[peering.AnnotationOriginal]
 		switch {
 		case !peering.IsMapped(ns) || ns.Labels[wire.LabelRemoteCluster] != string(consumer) || ns.DeletionTimestamp != nil:
-		case at != nil && at.Spec.DesiredMapping[original] == ns.Name: // the copy will be made again
+		case at != nil && at.Spec.DesiredMapping[original] == ns.Name: // the map is copied again
 		case slices.ContainsFunc(other.Lending.Maps, func(c offloadingv1beta1.NamespaceMap) bool {
 			return peering.MapName(&c) == ns.Annotations[peering.AnnotationMapped] && (c.Spec.DesiredMapping[original] == ns.Name || c.Status.CurrentMapping[original].RemoteNamespace == ns.Name)
-		}): // the map decides about it
+		}): // the map decides whether the namespace stays
 		default:
 			l.found = append(l.found, fmt.Sprintf("namespace %s on %s: %s does not ask for it", ns.Name, other.ID, consumer))
 			l.fix = append(l.fix, command.Hintf("to remove it there, unless a backup brings back what asks for it: %s", other.Kubectl("delete", "namespace", ns.Name)))
@@ -193,7 +194,7 @@ func (l *lefts) mapped(at *offloadingv1beta1.NamespaceMap, consumer wire.Cluster
 	}
 }
 
-// slices adds slices that exist only as a copy on the provider.
+// slices adds the ResourceSlices that exist only as a copy on the provider.
 func (l *lefts) slices(me, other flows.ClusterFacts) {
 	if other.Lending == nil || other.Lending.Hidden["ResourceSlice"] || me.Lending.Hidden["ResourceSlice"] {
 		l.unseen = append(l.unseen, fmt.Sprintf("ResourceSlices of both clusters can't be read: whether %s has one that is not on %s is not known", other.ID, me.ID))

@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// leftover is an object that an old connection has left, with advice.
+// leftover is an object that an earlier connection has left behind, with advice.
 type leftover struct {
 	object, why string
 	fix         command.Hint
@@ -36,7 +36,6 @@ func (in preflight) leftovers(side flows.Side) Result {
 	return r
 }
 
-// leftoversOf returns the stale objects on a cluster about the peer.
 func leftoversOf(c flows.ClusterFacts, peer wire.ClusterID) []leftover {
 	var out []leftover
 	for i := range c.Namespaces {
@@ -91,7 +90,6 @@ func staleNamespace(on flows.ClusterFacts, ns *corev1.Namespace, peer wire.Clust
 	return leftover{}, false
 }
 
-// stuck reports an object that is being deleted.
 func stuck(kind string, o metav1.Object) (leftover, bool) {
 	if o.GetDeletionTimestamp() == nil {
 		return leftover{}, false
@@ -106,7 +104,8 @@ func stuck(kind string, o metav1.Object) (leftover, bool) {
 	}, true
 }
 
-// ownerless reports whether o names owners, and none of these exists.
+// ownerless reports whether o has owner references, but none of these owners
+// exists.
 func ownerless(o metav1.Object, there map[string]bool) bool {
 	for _, r := range o.GetOwnerReferences() {
 		if there[string(r.UID)] {

@@ -8,7 +8,7 @@ import (
 
 // Checks and errors of lending. Package peer makes the plans.
 const (
-	Lending     flows.Code = "LT-P040" // Liqo can lend and use resources on these clusters
+	Lending     flows.Code = "LT-P040" // lending is possible on these clusters
 	NewKey      flows.Code = "LT-P041" // the provider knows the consumer by its present key
 	Handshake   flows.Code = "LT-E050" // Liqo's controllers don't answer the handshake of lending
 	Tenant      flows.Code = "LT-E051" // the provider does not accept the consumer
@@ -19,7 +19,6 @@ const (
 	Offloading  flows.Code = "LT-E056" // a namespace is not offloaded
 )
 
-// lendingTexts explain them.
 func lendingTexts() map[flows.Code]Text {
 	return map[flows.Code]Text{
 		Lending: {
@@ -97,7 +96,7 @@ func lendingTexts() map[flows.Code]Text {
 	}
 }
 
-// lends reports the refusal of a plan for lending, if it has this code.
+// lends fails if the plan for lending is refused with the code.
 func lends(code flows.Code) func(preflight, flows.Side) Result {
 	return func(in preflight, _ flows.Side) Result {
 		if s := in.plan.Failure(); s != nil && s.Code == code {

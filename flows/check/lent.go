@@ -14,8 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Checks of one cluster's use of the other, from the consumer to the provider. They are made
-// if there is lending in that direction.
+// Checks of lending from the consumer to the provider. They are made if there is lending in
+// this direction.
 const (
 	LentAccess     flows.Code = "LT-D040"
 	LentResources  flows.Code = "LT-D041"
@@ -35,21 +35,20 @@ func lendingChecks() []definition[diagnosis] {
 	}
 }
 
-// leftChecks are the checks of objects that our operator keeps on the provider.
 func leftChecks() []definition[diagnosis] {
 	return []definition[diagnosis]{{LentLeftovers, eachWay, []flows.Code{LentAccess}, diagnosis.left}}
 }
 
-// OfLending reports whether a check is about lending, and not about the network.
+// OfLending reports whether a check is about lending. All others are about the network.
 func (r Result) OfLending() bool {
 	return slices.ContainsFunc(append(lendingChecks(), leftChecks()...), func(d definition[diagnosis]) bool { return d.id == r.ID })
 }
 
-// lent has both ends' views of one cluster's use of the other; nil for an end without objects
-// of it.
+// lent has both ends' views of lending in one direction; nil for an end without objects of
+// lending.
 type lent struct{ consumer, provider *view.Lending }
 
-// lendings returns each side's use of the other.
+// lendings returns the lending to each side, by the consumer.
 func lendings(f flows.Facts) (all [2]lent) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		for _, l := range view.Lendings(f.Sides[side], f.Sides[side.Other()].ID) {
@@ -63,13 +62,14 @@ func lendings(f flows.Facts) (all [2]lent) {
 	return all
 }
 
-// uses reports whether the first of sides is a consumer of the other.
+// uses reports whether the first of sides is a consumer of the other one.
 func (in diagnosis) uses(sides []flows.Side) bool {
 	l := in.lent[sides[0]]
 	return l.consumer != nil || l.provider != nil
 }
 
-// reportsUnowned reports the same for a consumer that reports unowned objects on the provider.
+// reportsUnowned reports whether the first of sides is a consumer that reports unowned objects
+// on the provider.
 func (in diagnosis) reportsUnowned(sides []flows.Side) bool {
 	return in.uses(sides) && in.cluster(sides[0]).Can().ReportUnowned
 }
@@ -105,7 +105,6 @@ func named(id wire.ClusterID, s view.Standing) view.Standing {
 	return s
 }
 
-// peer is the command that makes a cluster the consumer of the other one.
 func (in diagnosis) peer(con flows.Side) command.Command {
 	c := in.facts.Ours("peer")
 	if con == flows.B {
@@ -133,7 +132,7 @@ func (in diagnosis) offloaded(con flows.Side) Result {
 	switch r.State {
 	case Fail:
 		r.Fix = []command.Hint{in.taken(con)}
-	case Warn: // it is not there yet, or not gone yet
+	case Warn: // the object does not exist yet, or is being deleted
 		r.Fix = []command.Hint{command.Hintf("see: %s", pro.Kubectl("get", "namespaces", "-o", "yaml", "-l", wire.LabelRemoteCluster+"="+string(in.cluster(con).ID)))}
 	case Inconclusive, Pass, Skipped, Measuring, Planned:
 	}
@@ -144,8 +143,8 @@ func (in diagnosis) taken(con flows.Side) command.Hint {
 	return command.Hintf("most often the name is taken on the provider: %s, then offload it with another --namespace-mapping-strategy", in.cluster(con).Ours("unoffload", "namespace", "NAME"))
 }
 
-// listed judges a part of the consumer's view. none is the text if that part is empty, and
-// all of the kinds may be read.
+// listed judges a part of the consumer's view. none is the text if the part is empty although
+// this user may read all of the kinds.
 func (in diagnosis) listed(con flows.Side, kinds []string, of func(view.Lending) []view.Standing, none string, fix ...command.Hint) Result {
 	l := in.lent[con].consumer
 	if l == nil || len(of(*l)) == 0 && slices.ContainsFunc(kinds, l.Hides) {
@@ -179,7 +178,7 @@ func (in diagnosis) pods(con flows.Side) Result {
 
 const unsaid = "the consumer says nothing of it, or it may not be read"
 
-// standings judges several objects together. none is the text if there are none.
+// standings judges several objects together. none is the text if there are no objects.
 func standings(all []view.Standing, none string, fix ...command.Hint) Result {
 	worst := view.Worst(all...)
 	var of, others []string

@@ -6,13 +6,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// Movement is the least time between two observations whose difference shows which way
-// packets move: gateways report every 10 s.
+// Movement is the least time between two observations that are compared to see in which
+// direction packets move. Gateways report every 10 s.
 const Movement = 11 * time.Second
 
-// Looks are two earlier observations of a connection: the latest, and an earlier one as
-// long as the latest is too young to compare with. Neither gets older than necessary:
-// packets from long ago prove nothing about now.
+// Looks has two earlier observations of a connection. The older one is used until the
+// latest one is old enough to compare with. Observations that are older than needed are
+// dropped: packets from long ago prove nothing about now.
 type Looks struct{ former, latest flows.Facts }
 
 // With adds another observation.
@@ -23,7 +23,7 @@ func (l Looks) With(now flows.Facts) Looks {
 	return l
 }
 
-// Diagnose is [Diagnose], compared with an earlier observation if one is old enough.
+// Diagnose calls [Diagnose] with an earlier observation, if one is old enough.
 func (l Looks) Diagnose(now flows.Facts) []Result {
 	for _, f := range []*flows.Facts{&l.latest, &l.former} {
 		if !f.At.IsZero() && now.At.Sub(f.At) >= Movement {

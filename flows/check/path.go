@@ -18,8 +18,9 @@ import (
 // REJECT_AFTER_TIME). An older handshake proves nothing.
 const handshakeLife = 180 * time.Second
 
-// longestWindow is the longest time between two observations that are compared. In a longer
-// window, all counted packets may be from its beginning, and say nothing about now.
+// longestWindow is the longest time between two observations that are compared. In a longer time,
+// all packets may have come soon after the first observation. Then they do not show whether packets
+// arrive at present.
 const longestWindow = time.Minute
 
 // movement counts the bytes that one gateway sent and received between two observations.
@@ -28,14 +29,13 @@ type movement struct {
 	over           time.Duration
 }
 
-// leastSilence is the number of seconds of silence after which the counts mean something. A gateway
-// pings every 2 s, and more often without answers: by then its peer has received packets, if they
-// arrive.
+// leastSilence is the number of seconds without an answer after which the counters mean something.
+// A gateway pings every 2 s, and more often while it gets no answers, so by then the peer has
+// counted packets if they arrive.
 const leastSilence = 3
 
 // sinceSilent returns the movements that both gateways have counted since the last answered ping.
-// ok is false if a gateway does not report this: it may have another problem, such as a pod that is
-// gone.
+// ok is false if a gateway does not report its movement, for example because it has no pod.
 func (in diagnosis) sinceSilent() (moved [2]movement, ok bool) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		now := in.readings[side]
@@ -47,9 +47,10 @@ func (in diagnosis) sinceSilent() (moved [2]movement, ok bool) {
 	return moved, true
 }
 
-// movements returns the movements of both gateways since their last answered pings, or else between
-// two observations, the earlier one and this one. ok is false if neither is usable. Totals since
-// the start are not used: they hide that a tunnel has stopped.
+// movements returns the movements of both gateways since their last answered pings. If a gateway
+// does not report them, movements compares this observation with the earlier one. ok is false if
+// neither is possible. Totals since the start are not used, because they hide that a tunnel has
+// stopped.
 func (in diagnosis) movements() (moved [2]movement, ok bool) {
 	if moved, ok = in.sinceSilent(); ok {
 		return moved, true
@@ -64,9 +65,9 @@ func (in diagnosis) movements() (moved [2]movement, ok bool) {
 		case !before.Reported || over <= 0 || over > longestWindow:
 			return moved, false // the two reports can't be compared
 		case now.Sent < before.Sent || now.Received < before.Received:
-			return moved, false // the counters began anew, with another gateway
+			return moved, false // the counters began again at 0, in another gateway
 		case before.At.Before(now.Since):
-			return moved, false // some packets moved before the trouble began
+			return moved, false // some packets moved before the problem began
 		}
 		moved[side] = movement{now.Sent - before.Sent, now.Received - before.Received, over}
 	}
@@ -74,8 +75,8 @@ func (in diagnosis) movements() (moved [2]movement, ok bool) {
 }
 
 // path judges by the gateways' counters (see movements) whether packets from one side arrive at the
-// other. WireGuard counts a packet as received only if it could decrypt it, or answer it as
-// a handshake.
+// other one. WireGuard counts a packet as received only if it could decrypt the packet, or answer
+// it as a handshake.
 func (in diagnosis) path(from flows.Side) Result {
 	to := from.Other()
 	if in.answered(from) && in.answered(to) {
@@ -99,10 +100,12 @@ func (in diagnosis) path(from flows.Side) Result {
 	return r
 }
 
-// clientBehind is another reason that a server sends no answer: WireGuard refuses a handshake whose
-// time is not later than that of the client's last handshake, and does not count the packet. Facts
-// have only the API servers' clocks, not the gateway nodes', and not the time that the server
-// remembers. Both texts are "" if the client's clock is not behind.
+// clientBehind returns another possible reason that a server sends no answer: the client's clock
+// is behind. A handshake contains the client's time. If this time is not later than the time in the
+// client's last handshake, WireGuard refuses the handshake, and does not count the packet. The facts
+// do not prove this reason, because they contain only the clocks of the API servers. They contain
+// neither the clocks of the gateways' nodes nor the time of the last handshake. Both texts are "" if
+// the client's clock is not behind.
 func (in diagnosis) clientBehind() (fact, fix string) {
 	server, client := in.cluster(in.server()), in.cluster(in.server().Other())
 	behind := server.ClockAhead - client.ClockAhead
@@ -171,8 +174,9 @@ func (in diagnosis) closed(text string, others ...command.Hint) Result {
 	return result(Fail, text, append(fixes, others...)...).plannedWith("server-location", swap, fmt.Sprintf("let %s dial", in.cluster(server).ID))
 }
 
-// heardFrom is the address from which a server's gateway has heard the client. An address of the
-// server's own cluster does not count: packets to a node port come from the node that took them.
+// heardFrom returns the address from which a server's gateway last got a packet of the client. An
+// address of the server's own cluster does not count: a node that forwards a packet to a node port
+// may replace the sender's address by its own.
 func heardFrom(server flows.ClusterFacts, peerAddress string) []string {
 	from, err := netip.ParseAddrPort(peerAddress)
 	if err != nil {
@@ -187,7 +191,7 @@ func heardFrom(server flows.ClusterFacts, peerAddress string) []string {
 	return []string{a.String()}
 }
 
-// relayFixes lists what a relay needs so that both gateways can dial it.
+// relayFixes lists the conditions under which both gateways can dial the relay.
 func relayFixes(relay wire.Relay) []command.Hint {
 	return command.Texts(
 		fmt.Sprintf("liqo-gateway relay has to run at %s", relay),
@@ -195,7 +199,7 @@ func relayFixes(relay wire.Relay) []command.Hint {
 	)
 }
 
-// silent names the gateways that do not report something.
+// silent names the gateways whose report lacks a value.
 func (in diagnosis) silent(reports func(flows.Reading) bool) string {
 	var names []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -212,7 +216,7 @@ func (in diagnosis) silent(reports func(flows.Reading) bool) string {
 	return strings.Join(names, " and ")
 }
 
-// NoHandshake describes the time without a handshake: a client that dials again forgets earlier
+// NoHandshake describes how long there was no handshake. A client that dials again forgets earlier
 // handshakes.
 func NoHandshake(r flows.Reading) string {
 	if r.Role == flows.RoleClient {

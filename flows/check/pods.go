@@ -118,8 +118,8 @@ func (in diagnosis) nodesClosed(side flows.Side) Result {
 	return pass("gateway and nodes have refused no packet of " + string(other))
 }
 
-// allowed judges whether the gateway lets the peer's pods open the connections that the admin has allowed,
-// by what the gateway reports. It names what was dropped.
+// allowed judges by the gateway's report whether the peer's pods can open the connections that the admin
+// has allowed, and no others. The result names dropped packets.
 func (in diagnosis) allowed(side flows.Side) Result {
 	c, r, other := in.cluster(side), in.readings[side], in.cluster(side.Other()).ID
 	gateway := in.peers[side].Gateway()
@@ -153,9 +153,9 @@ func (in diagnosis) allowed(side flows.Side) Result {
 	return pass(fmt.Sprintf("pods of %s may open connections to all pods", other))
 }
 
-// refusedByNodes counts the peer's packets that nodes have refused. counted is false if a
-// node's number may be missing. Then the agent is older and does not count, it may not run, or
-// its report is full and lacks the peer's gateway.
+// refusedByNodes counts the peer's packets that nodes have refused. counted is false if
+// the number of a node is perhaps missing. Then the node's agent is older and does not count, does
+// not run, or its report is full and lacks the peer's gateway.
 func (in diagnosis) refusedByNodes(side flows.Side) (packets uint64, counted bool) {
 	c := in.cluster(side)
 	counted = !c.AttendanceUnknown
@@ -172,10 +172,10 @@ func (in diagnosis) refusedByNodes(side flows.Side) (packets uint64, counted boo
 // maxGroups is the largest number of groups of pods in the evidence of a result.
 const maxGroups = 10
 
-// isolated names the policies that let nothing in to the gateway's pod, or nothing out to the server that
-// it dials, and the changes that help. text is "" if there are no such policies, or if policies were not
-// read. It is also "" if the peer and the nodes reach the gateway: then the pod network does not enforce
-// these policies.
+// isolated names the policies that block all packets to the gateway's pod, or all packets to the server
+// that it dials. It also returns the changes that help. text is "" if there are no such policies, or if
+// policies were not read. It is also "" if the peer and the nodes reach the gateway, because then the pod
+// network does not enforce these policies.
 func (in diagnosis) isolated(side flows.Side, pod string) (text string, fix []command.Hint) {
 	f, namespace := in.cluster(side).Policies.Value(), in.peers[side].Tenant.Namespace
 	if f == nil || in.answered(side) && in.readings[side].Unreached == "" {
@@ -189,7 +189,7 @@ func (in diagnosis) isolated(side flows.Side, pod string) (text string, fix []co
 	}
 	said := func(d policy.Direction, g policy.Group, peer netip.Prefix, text string, rule func(cilium bool) command.Hint) (reason string, fix []command.Hint) {
 		of, cilium := kinds(g)
-		or := "" // no rule helps against a refusal
+		or := "" // additional rules don't help against a policy that denies
 		if !f.Refuses(d, g, peer) {
 			fix, or = append(fix, rule(cilium)), "or "
 		}
@@ -253,7 +253,7 @@ func (in diagnosis) policies(side flows.Side) Result {
 	if f.CiliumMode == "never" {
 		return pass("Cilium enforces no policy: enable-policy is never")
 	}
-	ours := func(g policy.Group) bool { return g.Namespace == in.peers[side].Tenant.Namespace } // gateways, no applications
+	ours := func(g policy.Group) bool { return g.Namespace == in.peers[side].Tenant.Namespace } // gateways' pods are no applications
 	groups := func(d policy.Direction, answer policy.Answer) ([]policy.Group, []netip.Prefix) {
 		return across(from, func(p netip.Prefix) []policy.Group { return f.Groups(d, p, answer) }, ours)
 	}
@@ -317,8 +317,8 @@ func (in diagnosis) policies(side flows.Side) Result {
 	return r
 }
 
-// across calls cut for each range, and returns the ranges for which cut found groups. groups are those
-// found for the last such range. across ignores the groups for which without returns true.
+// across calls cut for each range, and returns the ranges for which cut found groups, and the groups of
+// the last such range. It ignores groups for which without returns true.
 func across(ranges []netip.Prefix, cut func(netip.Prefix) []policy.Group, without func(policy.Group) bool) (groups []policy.Group, from []netip.Prefix) {
 	for _, p := range ranges {
 		if found := slices.DeleteFunc(cut(p), without); len(found) > 0 {

@@ -50,9 +50,9 @@ func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Resul
 	return slices.DeleteFunc(evaluate(preflightChecks(), in), in.pointless)
 }
 
-// pointless reports whether a result says nothing that an admin needs. The check may not concern this plan. An
-// unknown kernel or unknown room does not help. A release of Kubernetes that is unknown or tested needs no result
-// of its own: LT-P001 prints the version.
+// pointless reports whether an admin does not need the result: the plan does not touch the subject of the
+// check, the kernel or the room is unknown, or OVN-Kubernetes is not there. A tested or unknown release of
+// Kubernetes needs no result, because LT-P001 prints the version.
 func (in preflight) pointless(r Result) bool {
 	unknown := r.State == Inconclusive || r.State == Skipped
 	return r.ID == Admission && in.facts.Tried == nil || r.ID == Release && (unknown || r.State == Pass) || unknown && (r.ID == flows.CodeKernel || r.ID == Room) ||
@@ -88,8 +88,9 @@ func preflightChecks() []definition[preflight] {
 	}
 }
 
-// refused returns a failed result if one of the reasons has the code id. The reasons are all those for which flows
-// makes no plan. The failed steps of the plan are not enough: a plan names only the reasons to fix first.
+// refused returns a failed result if one of the reasons has the code id. The caller passes all reasons for
+// which flows makes no plan. The failed steps of a plan are not enough, because a plan has only the reasons
+// to fix first.
 func refused(id flows.Code, reasons ...flows.Step) (Result, bool) {
 	for _, s := range reasons {
 		if s.Code == id {
@@ -124,7 +125,7 @@ func (in preflight) answers(side flows.Side) Result {
 // and tokens, and for admins who compare times in logs.
 const clocksDiffer = 10 * time.Second
 
-// wrongClock returns a warning that the cluster's clock differs. Its advice names the machine whose clock may be
+// wrongClock returns a warning that the cluster's clock differs. The advice names the machine that may be
 // wrong.
 func (in preflight) wrongClock(side flows.Side, text string) Result {
 	c, other := in.cluster(side), in.cluster(side.Other())
@@ -175,7 +176,7 @@ func (in preflight) installs(side flows.Side) bool {
 	return in.params.Install[side] != nil && in.present.Sides[side].Installable()
 }
 
-// unseen returns true if this user can't see whether an operator is installed, and the result for checks that
+// unseen returns true if this user can't see whether an operator is installed. The result is for checks that
 // depend on the operator.
 func unseen(f flows.Facts, side flows.Side) (Result, bool) {
 	why := f.Sides[side].Unseen()
@@ -210,7 +211,6 @@ func (in preflight) triesImage(side flows.Side) bool {
 	return ok
 }
 
-// image judges whether a node of the side can pull the plan's image.
 func (in preflight) image(side flows.Side) Result {
 	c := in.cluster(side).ImageTrial
 	switch t := c.Value(); {
@@ -293,8 +293,8 @@ func (in preflight) clusterIDs(flows.Side) Result {
 	return pass(fmt.Sprintf("%s and %s, %s known already", in.facts.Sides[flows.A].ID, in.facts.Sides[flows.B].ID, count(known, "peering", "peerings")))
 }
 
-// samePeer judges the peer that each cluster knows by the other cluster's ID: whether it is really that cluster, and
-// not a third one with the same ID.
+// samePeer judges the peer that each cluster knows by the other cluster's ID: is it really the other cluster,
+// and not a third one with the same ID?
 func (in preflight) samePeer(flows.Side) Result {
 	strangers := flows.Strangers(in.facts)
 	switch {
@@ -456,7 +456,6 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// mostAddresses is the largest number of addresses in a sentence.
 const mostAddresses = 10
 
 // addresses returns the first mostAddresses addresses as text, and the number of the remaining ones.

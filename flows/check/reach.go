@@ -17,8 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// reachability judges whether the client will be able to dial the server: by a trial with
-// pods, or else by the kinds of addresses.
+// reachability judges whether the client will be able to dial the server. It uses the
+// results of test pods if there are any, otherwise the kinds of addresses.
 func (in preflight) reachability(flows.Side) Result {
 	p := in.adopted
 	server, client := in.cluster(p.Server), in.cluster(p.Server.Other())
@@ -41,7 +41,7 @@ func (in preflight) reachability(flows.Side) Result {
 	return in.triedReach(p, way)
 }
 
-// triedReach judges by packets of pods.
+// triedReach judges by the packets that test pods sent.
 func (in preflight) triedReach(p flows.Params, way trial.Way) (r Result) {
 	server, client := in.cluster(p.Server), in.cluster(p.Server.Other())
 	back := in.facts.Reach.Ways[p.Server]
@@ -83,8 +83,8 @@ func (in preflight) closedText(p flows.Params, way trial.Way) string {
 	return fmt.Sprintf("nothing that a pod of %s sends to UDP %s arrives at %s", client, dialled, server)
 }
 
-// closedFixes lists the advice for a closed way. A port that Kubernetes chooses can't be
-// in a firewall's rule.
+// closedFixes returns the advice if the way is closed. A firewall's rule can't contain a
+// port that Kubernetes will choose.
 func (in preflight) closedFixes(p flows.Params, back trial.Way, address, port string) []string {
 	var fixes []string
 	if in.facts.BothBehindNAT() && back.Closed() {
@@ -101,7 +101,6 @@ func (in preflight) closedFixes(p flows.Params, back trial.Way, address, port st
 	return append(fixes, rule(in.cluster(p.Server.Other()), address, port), "or give an address that leads there with --client-address")
 }
 
-// guessReach judges by the kinds of addresses.
 func (in preflight) guessReach(p flows.Params, server, client flows.ClusterFacts) Result {
 	if p.ClientAddress != "" {
 		return result(Inconclusive, fmt.Sprintf("%s will dial %s, which nobody has tried yet", client.ID, p.ClientAddress),
@@ -164,12 +163,12 @@ func nodePortReach(p flows.Params, server, client flows.ClusterFacts) Result {
 	return r
 }
 
-// bothBehindNAT describes why neither cluster can dial the other.
+// bothBehindNAT describes why neither cluster can dial the other one.
 func bothBehindNAT(server, client flows.ClusterFacts) string {
 	return fmt.Sprintf("%s and %s are both behind NAT: neither has an address that the other can dial", server.Name(), client.Name())
 }
 
-// outOfNAT is the advice for two clusters of which neither can dial the other.
+// outOfNAT returns the advice for two clusters that can't dial each other.
 func outOfNAT(server flows.ClusterFacts) []string {
 	return []string{
 		fmt.Sprintf("forward a UDP port of the router in front of %s to one of its nodes: --node-port N, --client-address THE_ROUTER and --client-port", server.Name()),
@@ -202,9 +201,9 @@ func loadBalancerReach(server flows.ClusterFacts) Result {
 	return result(Inconclusive, "whether load balancers get addresses here is not known: "+reason, command.Text("if the endpoint stays pending: --server-service-type NodePort"))
 }
 
-// rule is the firewall rule to ask for, ready to paste. heard has the last source
-// addresses of the client's packets, which are better known than the addresses of its
-// nodes.
+// rule returns the firewall rule to ask for, ready to paste. heard has the last source
+// addresses of the client's packets. They are more certain than the addresses of the
+// client's nodes.
 func rule(client flows.ClusterFacts, address, port string, heard ...string) string {
 	from, nat := "from the nodes of "+string(client.ID), ""
 	switch external, internal := nodeAddresses(client); {
@@ -218,10 +217,10 @@ func rule(client flows.ClusterFacts, address, port string, heard ...string) stri
 	return fmt.Sprintf("firewall: allow UDP %s → %s port %s and replies%s", from, address, port, nat)
 }
 
-// apiServer reports whether pods of a side reach the other's API server.
+// apiServer reports whether pods of a side reach the other cluster's API server.
 func (in preflight) apiServer(from flows.Side) Result {
 	if in.facts.Reach == nil {
-		return pass("") // function pointless removes this result
+		return pass("") // pointless removes this result
 	}
 	here, there, api := in.cluster(from).Name(), in.cluster(from.Other()).Name(), in.facts.Reach.Ways[from].API
 	switch {
@@ -235,8 +234,8 @@ func (in preflight) apiServer(from flows.Side) Result {
 	return pass(fmt.Sprintf("a pod of %s was answered by %s", here, api.URL))
 }
 
-// ClosedWay returns a failed step, which refuses to connect the clusters, if the way
-// between their pods was tried and is closed; else nil.
+// ClosedWay returns a failed step if the way between the clusters was tried and is
+// closed; else nil.
 func ClosedWay(p flows.Params, f flows.Facts) *flows.Step {
 	if f.Reach == nil {
 		return nil
@@ -249,9 +248,9 @@ func ClosedWay(p flows.Params, f flows.Facts) *flows.Step {
 	return new(flows.Refuse(p.Server, Reachability, results[i].Title, flows.FailedPreflight, results[i].Summary, results[i].Fix...))
 }
 
-// UntriedWay returns the reason that a requested trial was not made, as a sentence, or
-// nothing. This does not refuse the plan: a load balancer may need longer for an address
-// than a trial lasts.
+// UntriedWay returns the reason that a requested trial was not made, as a sentence; nil
+// if it was made. The plan is not refused: a load balancer may need more time for an
+// address than the trial lasts.
 func UntriedWay(p flows.Params, f flows.Facts) []string {
 	if f.Reach == nil || p.Relay != "" {
 		return nil

@@ -7,15 +7,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// Minors of Kubernetes 1 that are tested. TestTheTestedReleasesAreThose compares them
-// with the minors that the tests run.
+// The tested minor versions of Kubernetes 1. TestTheTestedReleasesAreThose compares them
+// with the versions in the tests.
 const (
 	oldestMinor = 35
 	newestMinor = 37
 )
 
-// release compares Kubernetes with the tested releases. It refuses none: most of the API
-// that we use has been stable for years.
+// release compares Kubernetes with the tested releases. It refuses no release, because
+// most of the API that we use has been stable for years.
 func (in preflight) release(side flows.Side) Result {
 	version, verify := in.cluster(side).Version, in.facts.Ours("network", "verify")
 	var minor int
@@ -34,7 +34,6 @@ func (in preflight) release(side flows.Side) Result {
 	return pass(fmt.Sprintf("%s; tested are %s", version, tested))
 }
 
-// kernels reports whether gateways can run on the cluster's nodes.
 func (in preflight) kernels(side flows.Side) Result {
 	c := in.cluster(side)
 	if s := c.OldKernels(side); s != nil {
@@ -62,15 +61,15 @@ func (in preflight) kernels(side flows.Side) Result {
 	return pass(flows.Some(known))
 }
 
-// Liqo's documents advise these resources for a cluster before an installation. A machine
-// that is sold with 2 GB reports less, because the kernel keeps some.
+// Liqo's documentation advises these resources for a cluster before an installation. A
+// machine sold with 2 GB reports less, because the kernel reserves some.
 const (
 	advisedCPUs   = 2000
 	advisedMemory = 1_800_000_000
 )
 
-// room compares the cluster with the documents' advice. Our own programs need only a
-// small part of it.
+// room compares the cluster with this advice. Our own programs need only a small part of
+// it.
 func (in preflight) room(side flows.Side) Result {
 	var cpus, memory int64
 	for _, n := range in.cluster(side).Nodes {
@@ -89,7 +88,7 @@ func (in preflight) room(side flows.Side) Result {
 }
 
 // admission reports whether the API server would accept the first objects of the plan.
-// Its answer also covers the cluster's quotas, admission policies and webhooks.
+// The cluster's quotas, admission policies and webhooks take part in its answer.
 func (in preflight) admission(side flows.Side) Result {
 	if in.facts.Tried == nil {
 		return result(Inconclusive, "") // pointless removes this result

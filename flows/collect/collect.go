@@ -23,9 +23,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Collection holds objects of one cluster between [Collection.Add] and [Collection.Finish]. Finish
-// makes further facts from these objects, and the facts do not contain them. The zero value is
-// ready to use.
+// Collection keeps objects of one cluster between [Collection.Add] and [Collection.Finish]. Finish makes
+// further facts from these objects, but the facts do not contain them. The zero value is ready to use.
 type Collection struct {
 	deployment *appsv1.Deployment    // Liqo's controller-manager, or our operator
 	pods       []*corev1.Pod         // pods in the namespace of the installation
@@ -70,7 +69,7 @@ func (all *Collection) Add(f *flows.ClusterFacts, o wire.Object) {
 			}
 			all.agents[o.Name] = ip
 		}
-		if status, err := wire.ParseNodeStatus(o.Annotations); err == nil { // an agent whose report can't be read counts as an agent without a report
+		if status, err := wire.ParseNodeStatus(o.Annotations); err == nil { // an unreadable report counts as no report
 			if f.AgentStatus == nil {
 				f.AgentStatus = map[string]wire.NodeStatus{}
 			}
@@ -132,11 +131,12 @@ func Grow[O wire.Object](f *flows.ClusterFacts, objects []O) {
 	}
 }
 
-// Finish adds the facts that follow from several objects together. Call it after the last Add.
+// Finish adds the facts that follow from several objects together. It is called after the last Add.
 func (all *Collection) Finish(f *flows.ClusterFacts) {
 	if f.UID == "" && all.identity != nil {
 		// The user has no right to read the namespace kube-system. The UID of the ConfigMap stands in
-		// for its UID, but only in a comparison with a cluster where the user has no such right, either.
+		// for the namespace's UID, but only for comparison with a cluster where the user lacks the same
+		// right.
 		f.UID, f.UIDStandsIn = string(all.identity.UID), true
 	}
 	if all.deployment != nil {
@@ -195,17 +195,17 @@ func addressTexts(all []netip.Addr) (out []string) {
 	return out
 }
 
-// elsewhere notes an installation in a namespace that is not the namespace of the observed
-// installation. If there are several such installations, Liqo comes before our operator.
+// elsewhere records an installation outside of the namespace of the observed installation. If there are
+// several such installations, Liqo's counts more than ours.
 func elsewhere(f *flows.ClusterFacts, software flows.Software, namespace string) {
 	if namespace != "" && namespace != f.Namespace && software > f.Elsewhere.Software {
 		f.Elsewhere = flows.ElsewhereFacts{Software: software, Namespace: namespace}
 	}
 }
 
-// bound returns the namespace of the ServiceAccount to which a binding gives our programs' rights;
-// "" if the binding is not one of ours. An interrupted installation may have the binding, but no
-// Deployment yet.
+// bound returns the namespace of the ServiceAccount to which a binding gives the rights of our programs;
+// "" if it is not our binding. After an interrupted installation, the binding may exist without a
+// Deployment.
 func bound(b *rbacv1.ClusterRoleBinding) string {
 	if b.Name != wire.OperatorName && b.Name != wire.FabricName {
 		return ""
@@ -273,10 +273,9 @@ func (all *Collection) podsWait(selector *metav1.LabelSelector) string {
 	return ""
 }
 
-// imageTag returns the tag in the name of an image; "" if the name has no tag.
 func imageTag(image string) string {
 	image, _, _ = strings.Cut(image, "@")
-	name := image[strings.LastIndex(image, "/")+1:] // before the last "/", a ":" can begin the registry's port
+	name := image[strings.LastIndex(image, "/")+1:] // before the last "/", a ":" begins the port of a registry
 	_, tag, _ := strings.Cut(name, ":")
 	return tag
 }
@@ -302,7 +301,7 @@ func addNetwork(f *flows.ClusterFacts, n *ipamv1alpha1.Network) {
 	}
 }
 
-// Pod returns the facts about a pod, and the reason if the pod waits.
+// Pod returns the facts about a pod, with the reason if the pod waits.
 func Pod(p *corev1.Pod) flows.PodFacts {
 	f := flows.PodFacts{
 		Namespace: p.Namespace, Name: p.Name, Gateway: p.Labels[wire.LabelGatewayName], Node: p.Spec.NodeName,
@@ -321,8 +320,8 @@ func Pod(p *corev1.Pod) flows.PodFacts {
 		if running := s.State.Running; running != nil && s.RestartCount > 0 && running.StartedAt.After(f.Restarted) {
 			f.Restarted = running.StartedAt.Time
 		}
-		// A container that fails again and again can run for a moment between two failures. The pod
-		// still counts as waiting then.
+		// A container that fails repeatedly may run for a moment between two failures. Even then the pod
+		// counts as waiting.
 		if last := s.LastTerminationState.Terminated; last != nil && s.RestartCount > 1 && !s.Ready && last.ExitCode != 0 {
 			f.Waiting = fmt.Sprintf("container %s has ended %d times, the last time with exit code %d", s.Name, s.RestartCount, last.ExitCode)
 			if last.Message != "" {
@@ -342,13 +341,13 @@ func Pod(p *corev1.Pod) flows.PodFacts {
 	return f
 }
 
-// APIServer is the value of the label "component" on the pods of API servers. kubeadm sets this
-// label, and some other distributions do, too.
+// APIServer is the value of the label "component" on the pods of API servers. kubeadm and some other
+// distributions set this label.
 const APIServer = "kube-apiserver"
 
-// nodePorts returns the range of node ports in the arguments of an API server's pod, or the default
-// range of Kubernetes if no argument states one. It returns the zero value if the range has a
-// notation that this function does not know.
+// nodePorts returns the range of node ports from the arguments of an API server's pod. If no argument
+// has a range, it returns Kubernetes' default. It returns the zero value for a notation that it does not
+// know.
 func nodePorts(p *corev1.Pod) flows.PortRange {
 	for _, c := range p.Spec.Containers {
 		for _, arg := range slices.Concat(c.Command, c.Args) {
@@ -384,7 +383,7 @@ func nodeFacts(n *corev1.Node) flows.NodeFacts {
 	return f
 }
 
-// lastLine returns the last line of a program's output. There, programs write why they end.
+// lastLine returns the last line of a program's output, in which programs usually write why they end.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])

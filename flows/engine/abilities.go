@@ -12,43 +12,44 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// The following are optional abilities of a [Cluster]. Callers find them by type
-// assertion.
+// The following interfaces are optional abilities of a [Cluster]. Callers find them
+// by type assertion.
 
-// DryRunner asks the API server for the result of an apply, without doing it.
+// DryRunner asks the API server for the result of an apply, without a change.
 type DryRunner interface {
-	// DryRun answers for each object, in order. force is as in [Forcer]. The error
-	// is about the cluster as a whole; problems of one object are in its answer.
+	// DryRun returns an answer for each object, in order. force has the same
+	// meaning as for [Forcer]. The error is about the cluster as a whole. A problem
+	// of one object is in its answer.
 	DryRun(ctx context.Context, objects []wire.Object, force bool) ([]DryRunResult, error)
 }
 
 // DryRunResult is the result of applying one object.
 type DryRunResult struct {
 	flows.Change
-	// Diff is between the present and the new object, by the API server's own
-	// merge.
+	// Diff compares the present object with the merged object that the API server
+	// returns.
 	Diff string
 	// Err is the reason of a refusal: a [flows.ConflictError], or the API server's
-	// answer. An object whose namespace does not exist yet can't be tried: the
-	// error satisfies apierrors.IsNotFound.
+	// answer. If the object's namespace does not exist yet, the error satisfies
+	// apierrors.IsNotFound.
 	Err error
 }
 
-// Forcer applies objects although other managers own some of the fields, and takes
-// these fields over.
+// Forcer applies objects, and takes over fields that other managers own.
 type Forcer interface {
 	ForceApply(context.Context, []wire.Object) ([]flows.Change, error)
 }
 
 // Reviewer asks the API server for its user's rights.
 type Reviewer interface {
-	// Review returns the missing permissions. A verb that the cluster does not need
-	// is not missing: update where patch is not allowed, list for watch.
+	// Review returns the missing permissions. If one of two verbs is enough, the
+	// other one is not missing: update instead of patch, list instead of watch.
 	Review(context.Context, []rights.Permission) (rights.Review, error)
 }
 
-// Review asks both clusters side by side. A cluster without this ability has no
-// review, and a cluster with no needs is not asked.
+// Review asks both clusters at the same time. The review of a cluster without this
+// ability is nil. A cluster in which the plan needs no rights is not asked, and its
+// review is empty.
 func Review(ctx context.Context, clusters [2]Cluster, needs [2][]rights.Permission) (reviews [2]*rights.Review, errs [2]error) {
 	var g sync.WaitGroup
 	for side, c := range clusters {
@@ -79,14 +80,14 @@ type Logger interface {
 // WarningReader reads Kubernetes' warnings in one namespace. It is an optional
 // ability of a [Cluster].
 type WarningReader interface {
-	// Warnings returns the recent ones, the newest first.
+	// Warnings returns the recent warnings, the newest first.
 	Warnings(ctx context.Context, namespace string) ([]flows.EventFacts, error)
 }
 
 // ReadWarnings adds the warnings about their connection to the facts of both sides.
 // Observe reads warnings only for connections that don't work, and in the
-// background, so a diagnosis that observes once has to ask. The error is that of
-// ctx.
+// background. So a diagnosis that observes only once has to call ReadWarnings. The
+// error is that of ctx.
 func ReadWarnings(ctx context.Context, f flows.Facts, a, b Cluster) (flows.Facts, error) {
 	namespaces := [2]string{f.End(flows.A).Tenant.Namespace, f.End(flows.B).Tenant.Namespace}
 	var g sync.WaitGroup
@@ -110,6 +111,6 @@ func ReadWarnings(ctx context.Context, f flows.Facts, a, b Cluster) (flows.Facts
 			facts.EventsRead = read
 		})
 	}
-	g.Wait() // before f is copied
+	g.Wait() // all reads have to end before f is copied
 	return f, ctx.Err()
 }

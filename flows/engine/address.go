@@ -17,7 +17,7 @@ type Finder interface {
 
 var errNoFinder = errors.New("pods and Services of this cluster can't be looked up here")
 
-// AddressOf returns the addresses under which pods of the caller's cluster reach a
+// AddressOf returns the addresses at which pods of the caller's cluster reach a
 // target in the other one.
 func AddressOf(ctx context.Context, caller, other Cluster, t address.Target, now func() time.Time) (address.Answer, flows.Facts, error) {
 	f, err := Observe(ctx, caller, other, now)

@@ -17,8 +17,8 @@ type wait struct {
 	since  time.Time
 }
 
-// amend adds what only the run knows: that a cluster which answered before and
-// doesn't now may come back, and that time is up.
+// amend changes a plan by facts that only the run has: a cluster that answered
+// before may come back, and the time for a wait may be over.
 func (r *runner) amend(ctx context.Context, p flows.Plan, f flows.Facts) flows.Plan {
 	if p.Failure() == nil {
 		r.last = p
@@ -39,10 +39,10 @@ type heard struct {
 	reason string
 }
 
-// sayAgainAfter is the time after which a repeated reason is reported again.
+// sayAgainAfter is the time after which the same reason is reported again.
 const sayAgainAfter = 30 * time.Second
 
-// note keeps the time since which each step has waited for its present reason.
+// note records since when each step waits for its present reason.
 func (r *runner) note(steps []flows.Step, now time.Time) {
 	for _, s := range steps {
 		if s.Status != flows.Waiting {
@@ -57,10 +57,10 @@ func (r *runner) note(steps []flows.Step, now time.Time) {
 	}
 }
 
-// outage returns the last plan made with both clusters in sight, and before its
-// steps a wait for each cluster that does not answer. Any other failure of p
-// remains: a cluster that does not accept the credentials any more needs a
-// person.
+// outage returns the last plan that was made while both clusters answered.
+// Before its steps is a wait for each cluster that does not answer. Other
+// failures of p remain: a person has to act if a cluster no longer accepts the
+// credentials.
 func (r *runner) outage(p flows.Plan) flows.Plan {
 	steps := slices.Clone(p.Steps)
 	var lost [2]bool
@@ -73,7 +73,7 @@ func (r *runner) outage(p flows.Plan) flows.Plan {
 		return p
 	}
 	for _, s := range r.last.Steps {
-		// The state of a wait on a lost cluster is unknown.
+		// The state of a wait is unknown while its cluster does not answer.
 		if s.Status == flows.Ready || s.Status == flows.Waiting && lost[s.Side] {
 			s.Status, s.Reason = flows.Blocked, "needs the cluster to answer"
 		}
@@ -84,8 +84,9 @@ func (r *runner) outage(p flows.Plan) flows.Plan {
 	return p
 }
 
-// expire fails what is still waited for. If that is nothing, it fails what is
-// in the way instead: a change that does not last, or a value that never comes.
+// expire fails the steps that still wait. If no step waits, expire fails the
+// steps that prevent the end: a change that does not last, or a value that
+// never comes.
 func (r *runner) expire(ctx context.Context, steps []flows.Step, f flows.Facts) {
 	waiting := slices.ContainsFunc(steps, func(s flows.Step) bool { return s.Status == flows.Waiting })
 	for i := range steps {
@@ -101,7 +102,7 @@ func (r *runner) expire(ctx context.Context, steps []flows.Step, f flows.Facts) 
 	}
 }
 
-// timeOut fails a step with all facts about its wait: the last observation, its
+// timeOut fails a step with all facts about its wait: the last observation, the
 // duration, and the cluster's event.
 func (r *runner) timeOut(s *flows.Step, now time.Time) {
 	const again = "run the same command again to wait longer"

@@ -12,21 +12,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// applied is a step as it was applied last.
+// applied records the last apply of a step.
 type applied struct {
 	want  string // the objects, as YAML
-	times int    // how often that has changed something
+	times int    // how many times applying this has changed something
 }
 
-// maxRepeats is how often a run makes the same change before it reports that
-// somebody else undoes it. A second time may only mean that an operator was
-// starting.
+// maxRepeats is how often a run makes the same change. After that, it reports that another program
+// undoes the change. A change that is needed twice does not prove this, because an operator may have
+// started meanwhile.
 const maxRepeats = 3
 
-// apply does all that is ready, both sides at once. If there was trouble, the
-// plan that it returns has the steps that failed, or are to be tried again. The
-// time does not count as waiting: requests to a slow API server may take minutes
-// in all.
+// apply applies all ready steps, on both sides at once. If there is trouble, the returned plan
+// contains the steps that have failed, or that will be tried again. Time limits of waits don't include
+// the time of apply, because requests to a slow API server may take minutes.
 func (r *runner) apply(ctx context.Context, p flows.Plan, f flows.Facts) (_ []flows.Change, _ flows.Plan, trouble bool) {
 	ctx, cancel := finishing(ctx)
 	defer cancel()
@@ -57,7 +56,7 @@ func finishing(ctx context.Context) (context.Context, func()) {
 	return longer, func() { stop(); cancel() }
 }
 
-// applySide applies the ready steps of one side, until one goes wrong.
+// applySide applies the ready steps of one side until one of them fails.
 func (r *runner) applySide(ctx context.Context, steps []flows.Step, side flows.Side, f flows.Facts) []flows.Change {
 	var all []flows.Change
 	for i := range steps {
@@ -97,8 +96,8 @@ func (r *runner) act(side flows.Side, s flows.Step) func(context.Context, []wire
 	return c.Apply
 }
 
-// failUndone fails a step whose change does not last: the API server drops a field that its definition
-// lacks, or somebody changes the object back. fix is the advice in the second case.
+// failUndone fails a step whose change does not last. Either the API server drops a field that the
+// kind's definition lacks, or another program changes the object back. fix is the advice in the second case.
 func (r *runner) failUndone(ctx context.Context, s *flows.Step, f flows.Facts, since string, fix command.Hint) {
 	reason := since + "it was applied, and does not stay as applied"
 	var answers Answers
@@ -111,19 +110,18 @@ func (r *runner) failUndone(ctx context.Context, s *flows.Step, f flows.Facts, s
 	s.Fail(flows.FailedConflict, flows.CodeUndone, reason+s.AlsoWrittenBy(), fix)
 }
 
-// seeWriters shows who else has written what a step changes.
+// seeWriters returns the command that shows which other programs have written the object of a step.
 func seeWriters(f flows.Facts, s flows.Step) command.Command {
 	return f.Sides[s.Side].SeeWriters(flows.RefTo(s.Objects[0]))
 }
 
-// undone reports whether a step was made often enough, just as it would be made
-// again now.
+// undone reports whether the run has already made the same change maxRepeats times.
 func (r *runner) undone(s flows.Step) bool {
 	a := r.taken(s)
 	return a.times >= maxRepeats && a.want == wantedText(s)
 }
 
-// count notes that a step has changed something.
+// count counts a change by a step.
 func (r *runner) count(s flows.Step) {
 	a, text := r.taken(s), wantedText(s)
 	if a.want != text {

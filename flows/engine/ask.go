@@ -11,12 +11,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// ErrNoWay is the answer of a [Cluster] to a question that it does not know.
+// ErrNoWay is the error of a [Cluster] for a question that it can't answer.
 var ErrNoWay = errors.New("this program has no way to find out")
 
 // Answers keeps the clusters' answers for later observations.
 type Answers struct {
-	// Limit bounds the time for a question whose terms allow that; 0 for no other bound.
+	// Limit bounds the time for questions that allow a bound; 0 means no further bound.
 	Limit time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -30,16 +30,16 @@ type answer struct {
 	at       time.Time
 }
 
-// AddTo adds the answers to the facts. If two questions have the same place, the last one
-// counts.
+// AddTo adds the answers to the facts. If two questions have the same place in the facts, the last answer is
+// used.
 func (a *Answers) AddTo(f *flows.Facts) {
 	for _, k := range a.kept {
 		k.reply.Store(f, k.at)
 	}
 }
 
-// Ask asks the clusters side by side the questions without an answer in the facts, and
-// adds the answers. The error is that of ctx: a cluster that does not know also answers.
+// Ask asks the clusters, at the same time, the questions that the facts do not answer, and adds the answers.
+// A cluster that can't answer gives a reply without a value, and no error. The error is that of ctx.
 func (a *Answers) Ask(ctx context.Context, f *flows.Facts, clusters [2]Cluster, questions ...flows.Question) error {
 	questions = flows.Open(*f, questions)
 	replies, errs := make([]flows.Reply, len(questions)), make([]error, len(questions))
@@ -54,7 +54,7 @@ func (a *Answers) Ask(ctx context.Context, f *flows.Facts, clusters [2]Cluster, 
 	for i, q := range questions {
 		problem, lost := errors.AsType[*flows.Problem](errs[i])
 		switch {
-		case lost && !q.Terms().RunsPods: // a question that runs pods gets an answer instead, or it would be asked again and again
+		case lost && !q.Terms().RunsPods: // a question that runs pods gets an answer, because otherwise it would be asked again and again
 			f.Sides[q.On()].Problem = problem
 			continue
 		case errs[i] != nil:
@@ -82,8 +82,8 @@ func (a *Answers) now() time.Time {
 	return a.Now()
 }
 
-// lookAgain forgets what was found in namespaces just before their deletion. The deletion may have to be tried
-// again for minutes.
+// lookAgain drops the answers about namespaces that are deleted now. The deletion may need several attempts
+// for minutes, so they get out of date.
 func (a *Answers) lookAgain() {
 	a.kept = slices.DeleteFunc(a.kept, func(k answer) bool {
 		q, contents := k.question.(flows.AskContents)
@@ -91,7 +91,7 @@ func (a *Answers) lookAgain() {
 	})
 }
 
-// Keep keeps the answer to a question, if it lasts.
+// Keep keeps the answer to a question if its terms allow that.
 func (a *Answers) Keep(q flows.Question, reply flows.Reply) {
 	if q.Terms().Lasts {
 		a.kept = append(slices.DeleteFunc(a.kept, func(k answer) bool { return k.question == q }), answer{q, reply, a.now()})

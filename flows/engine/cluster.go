@@ -1,6 +1,6 @@
-// Package engine runs plans: it observes both clusters, plans by package flows, asks the
+// Package engine runs plans. It observes both clusters, plans by package flows, asks the
 // admin, applies ready steps on both sides at once, and waits, until the plan is done. All
-// front ends read its [Event]s and decide nothing.
+// front ends show its [Event]s and decide nothing.
 package engine
 
 import (
@@ -16,27 +16,29 @@ import (
 
 // Cluster is one cluster, with the operations that a run needs.
 type Cluster interface {
-	// Observe returns the present facts. A cluster that can't be used is a fact
-	// ([flows.ClusterFacts.Problem]), not an error: work on the other side may go on.
+	// Observe returns the present facts. If the cluster can't be used, this is a fact
+	// ([flows.ClusterFacts.Problem]) and no error, because the work on the other side may
+	// continue.
 	Observe(context.Context) (flows.ClusterFacts, error)
-	// Apply makes the objects as given, and returns the changes. The next Observe sees the
-	// result. A field that another manager owns is a [flows.ConflictError], unless that
-	// manager is our own operator or gateway: its value is older than the admin's. An error
-	// that means that the cluster can't be used wraps a [flows.Problem].
+	// Apply creates or updates the objects, and returns the changes. The next Observe sees
+	// the result. If another manager owns a field, the error is a [flows.ConflictError].
+	// Our own operator and gateway are exceptions: their values are older than the admin's.
+	// If the cluster can't be used, the error wraps a [flows.Problem].
 	Apply(context.Context, []wire.Object) ([]flows.Change, error)
-	// Delete deletes observed objects. A missing object is no error. An object that was
-	// created again, or a namespace that was changed, is a conflict: it stays, and the next
-	// Observe sees it.
+	// Delete deletes observed objects. A missing object is no error. Delete keeps an object
+	// that was created again, or a namespace that was changed, and returns a conflict. The
+	// next Observe sees the new state.
 	Delete(context.Context, []wire.Object) ([]flows.Change, error)
-	// Ask answers a question. An error is the reason that the cluster does not know:
-	// [ErrNoWay] if it never does. One that means that the cluster can't be used wraps a
+	// Ask answers a question. The error is the reason that there is no answer: [ErrNoWay]
+	// if the cluster can never answer. If the cluster can't be used, the error wraps a
 	// [flows.Problem].
 	Ask(context.Context, flows.Question) (flows.Reply, error)
-	// Changed receives after a change worth observing. Several changes may cause one value.
+	// Changed receives a value after a change that is worth an observation. One value may
+	// stand for several changes.
 	Changed() <-chan struct{}
 }
 
-// Observe observes two clusters side by side.
+// Observe observes two clusters at the same time.
 func Observe(ctx context.Context, a, b Cluster, now func() time.Time) (flows.Facts, error) {
 	var sides [2]flows.ClusterFacts
 	var g errgroup.Group
@@ -52,10 +54,10 @@ func Observe(ctx context.Context, a, b Cluster, now func() time.Time) (flows.Fac
 	return flows.Facts{Sides: [2]flows.ClusterFacts{sides[flows.A], sides[flows.B]}, At: now()}, nil
 }
 
-// Absent stands for a cluster that must not be asked, for plans that don't touch it.
+// Absent stands for a cluster that the run must not ask. The plan does not change it.
 type Absent struct{ Context flows.ContextRef }
 
-// Observe reports that nobody was asked.
+// Observe returns facts with the problem that the cluster was not asked.
 func (a Absent) Observe(context.Context) (flows.ClusterFacts, error) {
 	return flows.ClusterFacts{Context: a.Context, Problem: &flows.Problem{Kind: flows.Unreachable, Message: "the other cluster was not asked"}}, nil
 }
@@ -70,10 +72,10 @@ func (a Absent) Delete(context.Context, []wire.Object) ([]flows.Change, error) {
 	return nil, errors.New("delete: the other cluster was not asked")
 }
 
-// Ask reports that nobody was asked.
+// Ask returns the error that the cluster was not asked.
 func (a Absent) Ask(context.Context, flows.Question) (flows.Reply, error) {
 	return nil, errors.New("the other cluster was not asked")
 }
 
-// Changed never receives.
+// Changed never receives a value.
 func (a Absent) Changed() <-chan struct{} { return nil }

@@ -10,11 +10,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// DryRun returns what [Run] would do, and changes nothing. A missing right of the
-// user fails the plan, as it would fail a run. With tried, the API servers try
-// each object that can be applied now: their own merge is then the diff of its
-// step, and their refusal its failure. A step that needs another one first can't be
-// tried, and its reason says so.
+// DryRun returns the plan that [Run] would carry out, and changes nothing. A
+// missing right of the user fails the plan, as in a run. If tried is set, the API
+// servers try each object that can be applied now. Their merged objects give the
+// diffs of the steps, and their refusals make the steps fail. A step that needs an
+// earlier one can't be tried; its reason says so.
 func DryRun(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster, tried bool, o Options) (Event, error) {
 	r := newRunner(plan, a, b, func(Event) {}, o)
 	facts, p, err := r.look(ctx)
@@ -34,7 +34,7 @@ func DryRun(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster
 	return Event{At: facts.At, Started: facts.At, Plan: p}, nil
 }
 
-// try has the API servers judge what is ready.
+// try sends the ready steps to the API servers in a dry run.
 func (r *runner) try(ctx context.Context, p flows.Plan, f flows.Facts) error {
 	for i := range p.Steps {
 		s := &p.Steps[i]
@@ -56,7 +56,7 @@ func (r *runner) try(ctx context.Context, p flows.Plan, f flows.Facts) error {
 			diff.WriteString(answer.Diff)
 			if answer.Err != nil && !apierrors.IsNotFound(answer.Err) {
 				if s.Refused(answer.Err, f); s.Code == flows.CodeRefused {
-					s.Fail(s.Kind, s.Code, s.Reason, flows.HintOf(answer.Err)) // nothing was applied, so nothing is to be continued
+					s.Fail(s.Kind, s.Code, s.Reason, flows.HintOf(answer.Err)) // nothing was applied, so there is nothing to continue
 				}
 			}
 		}

@@ -8,18 +8,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// RecordType is the kind of a [Record]; scripts match on it.
+// RecordType is the kind of a [Record]. Scripts compare it.
 type RecordType string
 
-// The types of records. More may be added.
+// The types of records. Later versions may add more.
 const (
 	RecordPlan  RecordType = "plan"       // the changes that the run will make
-	RecordStart RecordType = "step.start" // a step can be worked on
+	RecordStart RecordType = "step.start" // a step can begin
 	RecordWait  RecordType = "step.wait"  // the reason of a waiting step has changed
 	RecordEnd   RecordType = "step.end"   // a step is done or has failed
 )
 
-// Record is one event of a run, as a line of text and for machines.
+// Record is one event of a run. It is written as a line of text, or as JSON.
 type Record struct {
 	At   time.Time
 	Type RecordType
@@ -29,8 +29,9 @@ type Record struct {
 	Elapsed time.Duration
 }
 
-// Narrate returns the news in next. The zero Event stands for the start of a run.
-// It is pure: the same two events give the same records.
+// Narrate returns records of the differences between two events. The zero Event
+// stands for the start of a run. Narrate is pure: the same two events give the
+// same records.
 func Narrate(prev, next Event) []Record {
 	var out []Record
 	record := func(t RecordType, s flows.Step, text string) {
@@ -64,7 +65,7 @@ func Narrate(prev, next Event) []Record {
 			record(RecordWait, s, fmt.Sprintf("%s: waiting, %s", s.Title, s.Reason))
 		case flows.Ready:
 			record(RecordStart, s, fmt.Sprintf("%s: %s", s.Action, s.Title))
-		case flows.Blocked: // nothing to report before it can start
+		case flows.Blocked: // nothing to report before the step can start
 		}
 	}
 	return out
@@ -73,9 +74,9 @@ func Narrate(prev, next Event) []Record {
 func doneText(s flows.Step, known bool, before flows.Step) string {
 	text := s.Title
 	if known && s.Action == flows.Delete {
-		text = before.Title // the step of a deleted object has no name any more
+		text = before.Title // the step of a deleted object has lost the object's name
 	}
-	// A step that never had anything to apply did nothing.
+	// A step that never had objects to apply has done nothing.
 	idle := !known || before.Status != flows.Ready && before.Objects == nil
 	switch {
 	case s.Action == flows.Wait:

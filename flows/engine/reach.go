@@ -20,56 +20,58 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Reacher is a cluster that can try the ways to and from another one. It is an optional
-// ability of a [Cluster].
+// Reacher is a cluster that can run test pods to try the ways between it and another cluster.
+// It is an optional ability of a [Cluster].
 type Reacher interface {
-	// StartReach makes a pod that answers behind a Service, and returns at once. If it
-	// returns an error, it has left nothing behind.
+	// StartReach creates a pod that answers behind a Service. It returns before the pod runs.
+	// If it returns an error, it has left nothing behind.
 	StartReach(ctx context.Context, r ReachRequest) (ReachPod, error)
-	// API returns the URL of the cluster's API server as this program uses it, and the CAs to
-	// trust.
+	// API returns the URL of the cluster's API server as in this program's kubeconfig, and
+	// the CAs to trust.
 	API() (render.ProbeAPI, error)
 }
 
-// ReachRequest describes the wanted pod and its Service.
+// ReachRequest describes the pod and its Service.
 type ReachRequest struct {
-	Image   string // "" means that of our operator
-	Token   string // of the packets that the pod answers
+	Image   string // "" means the image of our operator
+	Token   string // the pod answers packets with this token
 	Service render.ServerParams
 }
 
 // ReachPod is a pod that answers behind a Service, and tries ways on request.
 type ReachPod interface {
-	// Exposed waits until the Service has addresses and a port to dial. For a NodePort it
-	// returns no addresses, because they are the nodes'.
+	// Exposed waits until the Service can be dialled. For a NodePort it returns no addresses,
+	// because the addresses are those of the nodes.
 	Exposed(context.Context) (addresses []string, port int32, err error)
-	// Measure sends the pod its targets, with the end of the trial by this machine's clock,
-	// and returns the results.
+	// Measure sends the targets to the pod, with the end of the trial by this machine's
+	// clock, and returns the results.
 	Measure(context.Context, render.ProbeTarget) (render.ProbeResult, error)
-	// Remove deletes the pod and the Service. It works in a context that has ended, too.
+	// Remove deletes the pod and the Service. It also works with a context that has ended.
 	Remove(context.Context) error
 }
 
-// Times of a trial of both ways, which takes 8 s at most.
+// Time limits of a trial of both ways. A trial takes 8 s at most.
 const (
 	reachTimeout = 7200 * time.Millisecond
-	// reachRemoval is enough for two deletions, without a wait for their end.
+	// reachRemoval is enough for two deletion requests. Nobody waits for the end of the
+	// deletions.
 	reachRemoval = 800 * time.Millisecond
-	// reachExposed is how long a load balancer may take to get an address.
+	// reachExposed is the time in which a load balancer has to get an address.
 	reachExposed = 2500 * time.Millisecond
-	// reachReports is the time in which a node reports that a pod has ended, and how: a
+	// reachReports is the time that a node needs to report the end and the result of a pod: a
 	// kubelet checks once a second, and the pod's clock is known to half a second. Only a pod
-	// without an answer works until the end. With less time, a closed way would look like one
-	// that was not tried.
+	// without an answer works until the end of the trial. With less time, a closed way would
+	// look like an untried one.
 	reachReports = 2200 * time.Millisecond
-	// reachAddresses limits the nodes that are dialled, because their firewalls are alike.
+	// reachAddresses is the largest number of nodes that are dialled. Their firewalls are
+	// alike.
 	reachAddresses = 3
 )
 
-// TryReach starts a pod in each cluster. Each dials the other one by UDP, behind a Service
-// like the gateway server's, and sends a request to the other's API server. A trial that is
-// impossible is a result. The error is that of ctx, or of pods that were left behind. image
-// is for clusters without our operator.
+// TryReach starts a pod in each cluster. Each pod dials the other one by UDP, at a Service
+// like the gateway server's, and sends a request to the other cluster's API server. If a
+// trial is impossible, this is a result. The error is that of ctx, or says that pods were
+// left behind. image is the image for clusters without our operator.
 func TryReach(ctx context.Context, p flows.Params, f flows.Facts, a, b Cluster, image string, now func() time.Time) (trial.Reach, error) {
 	t := reachTrial{params: p, facts: f, clusters: [2]Cluster{a, b}, now: now, until: now().Add(reachTimeout - reachReports)}
 	limited, cancel := context.WithTimeout(ctx, reachTimeout)
@@ -94,8 +96,8 @@ func TryReach(ctx context.Context, p flows.Params, f flows.Facts, a, b Cluster, 
 	return reach, errors.Join(ctx.Err(), left[flows.A], left[flows.B])
 }
 
-// reachTrial is one trial of both ways. Both sides write at the same time, each to its own
-// elements.
+// reachTrial is one trial of both ways. The goroutines of the two sides write at the same
+// time, each to the elements of its side.
 type reachTrial struct {
 	params   flows.Params
 	facts    flows.Facts
@@ -103,11 +105,11 @@ type reachTrial struct {
 	now      func() time.Time
 	until    time.Time // by this machine's clock
 
-	tokens    [2]string // the token that each side answers
+	tokens    [2]string // each side answers packets with its token
 	apis      [2]render.ProbeAPI
 	pods      [2]ReachPod
 	addresses [2][]string // the addresses of each side
-	closed    [2]error    // the reason that there are none
+	closed    [2]error    // the reason that a side has no addresses
 	results   [2]render.ProbeWaysResult
 	problems  [2]error
 }
@@ -129,8 +131,8 @@ func (t *reachTrial) start(ctx context.Context, side flows.Side, image string) e
 	if _, err := rand.Read(token[:]); err != nil {
 		return err
 	}
-	// Each side answers only its own token. In another network an address may belong to a
-	// different host, even to the pod itself, and its answer must not count.
+	// Each side answers only its own token. In another network, the same address may belong
+	// to a different host, or even to the pod itself. Answers from there must not count.
 	t.tokens[side] = hex.EncodeToString(token[:])
 	var err error
 	if t.apis[side], err = reacher.API(); err != nil {
@@ -151,7 +153,7 @@ func (t *reachTrial) start(ctx context.Context, side flows.Side, image string) e
 	return err
 }
 
-// expose finds the addresses at which a side is dialled.
+// expose finds the addresses at which a side can be dialled.
 func (t *reachTrial) expose(ctx context.Context, side flows.Side) {
 	ctx, cancel := context.WithTimeout(ctx, reachExposed)
 	defer cancel()
@@ -177,8 +179,8 @@ func (t *reachTrial) expose(ctx context.Context, side flows.Side) {
 	}
 }
 
-// nodeAddresses returns one address of each ready node: the one that is reachable from
-// farthest away, as the operator chooses it for a NodePort.
+// nodeAddresses returns one address of each ready node. It is the address that is reachable
+// from farthest away; the operator chooses the same one for a NodePort.
 func nodeAddresses(c flows.ClusterFacts) (hosts []string) {
 	for _, n := range c.Nodes {
 		for _, all := range [][]netip.Addr{n.External, n.Internal} {
@@ -206,7 +208,7 @@ func (t *reachTrial) measure(ctx context.Context, side flows.Side) (render.Probe
 	return *r.Ways, nil
 }
 
-// way returns the result for the way from a side to the other.
+// way returns the result of the trial from one side to the other.
 func (t *reachTrial) way(from flows.Side) trial.Way {
 	to := from.Other()
 	name := func(s flows.Side) string { return string(t.facts.Sides[s].Name()) }

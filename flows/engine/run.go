@@ -21,8 +21,8 @@ type Event struct {
 	Started time.Time // when the run began
 	Plan    flows.Plan
 	Changes []flows.Change // since the last event
-	// Again marks steps whose reason to wait was reported a short time ago already, before another
-	// reason. So two reasons that alternate are reported once each.
+	// Again marks steps whose reason to wait was already reported a short time ago, before another
+	// reason. So two alternating reasons are reported only once each.
 	Again map[flows.StepID]bool
 }
 
@@ -31,25 +31,24 @@ func (e Event) Changed() bool { return flows.Changed(e.Changes) }
 
 // Options are the options of [Run].
 type Options struct {
-	// Timeout bounds the waiting after the first change; 0 means 5 minutes.
+	// Timeout limits the time of waiting after the first change; 0 means 5 minutes.
 	Timeout time.Duration
-	// Approve is called before the first change, and again before the run deletes or replaces
-	// objects that no approved plan has announced. Nil approves everything.
+	// Approve is called before the first change, and before the run deletes or replaces objects
+	// that no approved plan has announced. Nil approves everything.
 	Approve func(flows.Plan) (bool, error)
-	// Force takes fields from other managers that own them; see [Forcer].
+	// Force takes over fields that other managers own; see [Forcer].
 	Force bool
 	// Strict turns two warnings into failures: an interruption, see [flows.Uninterrupting], and a
 	// path that loses packets.
 	Strict bool
-	// Measure sends packets from pod to pod, if the plan ends with that step; nil means
-	// [VerifyPair].
+	// Measure sends packets from pod to pod if the plan contains this step; nil means [VerifyPair].
 	Measure func(context.Context, flows.Facts) (flows.Measurement, error)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// ErrDeclined is returned if [Options.Approve] declines. In the middle of a run, the error also
-// says that something was changed before.
+// ErrDeclined is returned if [Options.Approve] declines. If the run has made changes before, the
+// error says so.
 var ErrDeclined = errors.New("declined")
 
 // Declined returns [ErrDeclined] with a text about the changes so far.
@@ -62,17 +61,17 @@ func Declined(changed bool) error {
 
 const (
 	defaultTimeout = 5 * time.Minute
-	// pollInterval bounds how late a run sees a change that no watch reports.
+	// pollInterval is the longest time in which a run notices a change that no watch reports.
 	pollInterval = time.Second
-	// finishTimeout lets a running request end after a cancellation, so that the run knows what it
-	// changed.
+	// finishTimeout is the time that a running request gets after a cancellation, so that the run
+	// learns whether it has made a change.
 	finishTimeout = 10 * time.Second
 )
 
-// Run observes both clusters, plans, and applies what is ready, until the plan is done or a step
-// has failed. Before the first change it asks the clusters whether the user may make all changes.
-// It emits an event after every observation and every change. A cancellation stops it once the
-// running requests have ended; their changes stay, and another run continues from there.
+// Run observes both clusters, plans, and applies the ready steps, until the plan is done or a step
+// has failed. Before the first change, it asks the clusters whether the user may make all changes.
+// It emits an event after every observation and every change. A cancellation ends Run after the
+// requests that have begun. Their changes stay, and another run continues from there.
 func Run(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster, emit func(Event), o Options) error {
 	r := newRunner(plan, a, b, emit, o)
 	for {
@@ -116,13 +115,12 @@ type runner struct {
 	waits    map[flows.StepID]wait
 	heard    map[heard]time.Time // when each text was emitted last
 	again    map[flows.StepID]bool
-	tries    int // how often packets were sent
+	tries    int // how many times packets were sent
 	answers  Answers
 
 	mu sync.Mutex // guards applied: both sides write to it
 }
 
-// step is one round of the loop.
 func (r *runner) step(ctx context.Context) (done bool, err error) {
 	facts, p, err := r.look(ctx)
 	if err != nil {
@@ -144,7 +142,7 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 	}
 	if trials := p.Trials(facts); len(trials) > 0 {
 		err := r.answers.Ask(ctx, &facts, r.clusters, trials...)
-		r.deadline = r.options.Now().Add(r.options.Timeout) // nothing was changed so far
+		r.deadline = r.options.Now().Add(r.options.Timeout) // nothing was changed yet
 		return false, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -173,7 +171,6 @@ func Look(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster) 
 	return p, err
 }
 
-// look observes both clusters, and plans.
 func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 	facts, err := Observe(ctx, r.clusters[flows.A], r.clusters[flows.B], r.options.Now)
 	if err != nil {
@@ -203,7 +200,7 @@ func (r *runner) ask(ctx context.Context, f *flows.Facts) (flows.Plan, error) {
 	}
 }
 
-// failure is the error of a plan that has failed; nil for other plans.
+// failure returns the error of a plan that has failed; nil for other plans.
 func (r *runner) failure(p flows.Plan) error {
 	f := p.Failure()
 	if f == nil {
@@ -212,9 +209,9 @@ func (r *runner) failure(p flows.Plan) error {
 	return &flows.StepError{Step: *f, Cluster: p.ID(f.Side), Changed: r.changed, Cause: f.Cause}
 }
 
-// measureTries is how often packets are sent before they count as lost. A try takes about two
-// seconds. When a gateway has moved, nodes learn it after the other gateway does, with Liqo up to
-// 10 s later.
+// measureTries is how many times packets are sent before they count as lost. A try takes about two
+// seconds. After a move of a gateway, nodes learn the new place later than the other gateway, with
+// Liqo up to 10 s later.
 const measureTries = 5
 
 // measure sends packets. The plan judges the result.
@@ -251,8 +248,8 @@ func (r *runner) send(p flows.Plan, at time.Time, changes []flows.Change) {
 }
 
 // approve asks the clusters and then the admin, before the first change and before changes that the
-// admin has not seen. A plan is made again after every change. It may then delete or replace more
-// than the plan before it announced.
+// admin has not seen. After every change, the plan is made again, and the new plan may delete or
+// replace more objects than the earlier plan announced.
 func (r *runner) approve(ctx context.Context, p flows.Plan, f flows.Facts) (asked bool, err error) {
 	if p.Empty() || r.approved != nil && r.approved.Foresaw(p) {
 		return false, nil
@@ -276,7 +273,7 @@ func (r *runner) approve(ctx context.Context, p flows.Plan, f flows.Facts) (aske
 	if !ok {
 		return false, Declined(r.changed)
 	}
-	// The time in which the admin decides does not count as waiting.
+	// The time of the admin's decision does not count as waiting.
 	r.deadline = r.options.Now().Add(r.options.Timeout)
 	r.approved = &p
 	return true, nil

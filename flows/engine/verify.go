@@ -22,35 +22,35 @@ import (
 
 // Prober is a cluster that can run probes. It is an optional ability of a [Cluster].
 type Prober interface {
-	// StartProbe makes a pod that answers another probe, and returns when it runs.
+	// StartProbe creates a pod that answers another probe, and returns when the pod runs.
 	// progress gets the present reason for waiting. The probe works until ctx ends. If
 	// StartProbe returns an error, it has left nothing behind.
 	StartProbe(ctx context.Context, r ProbeRequest, progress func(string)) (Probe, error)
 }
 
-// ErrNoImage says that other software connects the cluster, so that no image for a probe is
-// known.
+// ErrNoImage means that no image for probes is known, because other software connects the
+// cluster.
 var ErrNoImage = errors.New("the liqo-tui operator, whose image the probe needs, is not on this cluster")
 
-// ProbeRequest says where a probe shall run, and for whom.
+// ProbeRequest describes a probe and where it runs.
 type ProbeRequest struct {
 	Tenant render.Tenant
 	Token  string      // shared by the two probes
-	Owner  wire.Object // the probe is deleted with it
-	Image  string      // "" means that of our operator
+	Owner  wire.Object // Kubernetes deletes the probe with this object
+	Image  string      // "" means the image of our operator
 	Node   string      // "" leaves the choice to the scheduler, which avoids the gateway's node
 }
 
-// Probe is a pod that answers, and measures on request.
+// Probe is a pod that answers packets, and measures on request.
 type Probe interface {
 	Pod() ProbePod
-	// Measure sends the pod its target, and returns the result.
+	// Measure sends the target to the pod, and returns the result.
 	Measure(context.Context, render.ProbeTarget) (render.ProbeResult, error)
-	// Remove deletes the pod. It works in a context that has ended, too.
+	// Remove deletes the pod. It also works with a context that has ended.
 	Remove(context.Context) error
 }
 
-// ProbePod is where a probe runs.
+// ProbePod says where a probe runs.
 type ProbePod struct {
 	Namespace, Name, Node string
 	Address               netip.Addr // in its own cluster
@@ -58,15 +58,15 @@ type ProbePod struct {
 
 // VerifyRequest has the options of [VerifyPair].
 type VerifyRequest struct {
-	// Throughput also fills the path for a few seconds in each direction.
+	// Throughput adds a measurement of the throughput, a few seconds in each direction.
 	Throughput bool
-	// AllNodes measures from each node of each cluster that can run a pod.
+	// AllNodes adds a path for each node that can run a pod.
 	AllNodes bool
 	// Timeout bounds the measurement of one path; 0 means 30 seconds.
 	Timeout time.Duration
-	// Image is the probes' image; "" means that of our operator, where it runs.
+	// Image is the probes' image; "" means the image of our operator, if it runs.
 	Image string
-	// Seen gets the facts of both clusters before the measurement; may be nil.
+	// Seen, unless nil, gets the facts of both clusters before the measurement.
 	Seen func(flows.Facts)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -75,18 +75,17 @@ type VerifyRequest struct {
 const (
 	verifyTimeout = 30 * time.Second
 	removeTimeout = 10 * time.Second
-	// policiesTimeout is for reads that only add to a result.
+	// policiesTimeout limits reads that only add details to a result.
 	policiesTimeout = 5 * time.Second
-	// pathsAtOnce bounds the pods of one measurement of all nodes.
+	// pathsAtOnce limits the number of paths that are measured at the same time.
 	pathsAtOnce = 4
 )
 
-// VerifyPair measures the path from pod to pod, both ways, with a short-lived pod in
-// each cluster, or on each node. The pods avoid the gateways' nodes: packets of all other
-// nodes pass their filters as well as those of the gateway's node.
-// If pods can't be made, the result has the gateways' own pings instead.
-// The error is for clusters that can't be observed or are not connected. A path that
-// does not work is a result.
+// VerifyPair measures the path from pod to pod, in both directions, with a short-lived pod in
+// each cluster, or on each node. The pods avoid the gateways' nodes, because packets from
+// another node pass more filters: those of that node and those of the gateway's node. If pods
+// can't be created, the result has the gateways' own pings instead. The error means that the clusters
+// can't be observed or are not connected. A broken path is a result.
 func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress func(flows.Side, string)) (verify.Result, error) {
 	if r.Timeout == 0 {
 		r.Timeout = verifyTimeout
@@ -126,7 +125,7 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 		v.Fix = command.Hintf("%s has pods measure, with an image of liqo-gateway that the nodes of both clusters can pull",
 			f.Ours("network", "verify").Flag("--image", "IMAGE"))
 	}
-	// The pods' attempt took a while.
+	// The attempt to start pods took a while.
 	if f, err = Observe(ctx, a, b, r.Now); err != nil {
 		return v, err
 	}
@@ -137,8 +136,8 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 	return v, nil
 }
 
-// ends are the nodes of the two pods of each path; "" is any node. With allNodes each node is
-// the end of a path.
+// ends returns the nodes of the two pods of each path; "" is any node. With allNodes, each
+// node is the end of a path.
 func ends(f flows.Facts, allNodes bool, v *verify.Result) ([][2]string, error) {
 	var nodes [2][]string
 	for side, c := range f.Sides {
@@ -162,8 +161,8 @@ func ends(f flows.Facts, allNodes bool, v *verify.Result) ([][2]string, error) {
 	return all, nil
 }
 
-// probePairs measures the paths between these nodes. The error is of a path, if none could be
-// measured.
+// probePairs measures the paths between these nodes. If no path could be measured, the error
+// is that of one path.
 func probePairs(ctx context.Context, f flows.Facts, clusters [2]Cluster, ends [][2]string, r VerifyRequest, progress func(flows.Side, string), v *verify.Result) error {
 	paths, errs := make([]verify.Path, len(ends)), make([]error, len(ends))
 	var g errgroup.Group
@@ -192,8 +191,7 @@ func probePairs(ctx context.Context, f flows.Facts, clusters [2]Cluster, ends []
 	return nil
 }
 
-// blamePolicies names the NetworkPolicies that block packets to a probe, as far as
-// they may be read.
+// blamePolicies adds the NetworkPolicies that block packets to a probe, if they may be read.
 func blamePolicies(ctx context.Context, f flows.Facts, clusters [2]Cluster, v *verify.Result) {
 	if v.Verdict() != verify.Broken {
 		return
@@ -202,7 +200,7 @@ func blamePolicies(ctx context.Context, f flows.Facts, clusters [2]Cluster, v *v
 	defer cancel()
 	var answers Answers
 	if answers.Ask(ctx, &f, clusters, flows.AskPolicies{Side: flows.A}, flows.AskPolicies{Side: flows.B}) != nil {
-		return // the result stands without
+		return // the result is valid without policies
 	}
 	for _, from := range []flows.Side{flows.A, flows.B} {
 		there := f.Sides[from.Other()]
@@ -213,7 +211,7 @@ func blamePolicies(ctx context.Context, f flows.Facts, clusters [2]Cluster, v *v
 	}
 }
 
-// probePair runs a probe on each side, on these nodes. The two probes measure each other.
+// probePair runs a probe on each of the two nodes. The probes measure each other.
 func probePair(ctx context.Context, f flows.Facts, clusters [2]Cluster, nodes [2]string, r VerifyRequest, progress func(flows.Side, string)) (ways verify.Path, err error) {
 	var token [16]byte
 	if _, err := rand.Read(token[:]); err != nil {
@@ -242,7 +240,8 @@ func probePair(ctx context.Context, f flows.Facts, clusters [2]Cluster, nodes [2
 	if err := measuring.Wait(); err != nil {
 		return ways, err
 	}
-	// One probe measures both throughputs: two at a time would share the path.
+	// One probe measures the throughput of both directions, because two probes would share
+	// the path.
 	ways[flows.A].Throughput, ways[flows.B].Throughput = float64(results[flows.A].ToBits), float64(results[flows.A].FromBits)
 	return ways, nil
 }
@@ -276,7 +275,6 @@ func removeProbes(ctx context.Context, probes [2]Probe) error {
 	return g.Wait()
 }
 
-// measure measures one direction.
 func measure(ctx context.Context, f flows.Facts, side flows.Side, probes [2]Probe, throughput bool, progress func(flows.Side, string)) (verify.Direction, render.ProbeResult, error) {
 	from, to := probes[side].Pod(), probes[side.Other()].Pod()
 	here, there := f.Sides[side].Name(), f.Sides[side.Other()].Name()

@@ -11,7 +11,7 @@ import (
 // ErrKilled is the error of each write after the program was killed.
 var ErrKilled = errors.New("killed")
 
-// KilledAfter lets only the first n writes through.
+// KilledAfter lets only the first n writes succeed.
 func KilledAfter(n int) func(*Behaviour) {
 	return func(b *Behaviour) {
 		b.WriteErrors = map[int]error{}
@@ -21,20 +21,20 @@ func KilledAfter(n int) func(*Behaviour) {
 	}
 }
 
-// Command is an admin's command, and the state before it.
+// Command is an admin's command, and the state of the clusters before it.
 type Command struct {
 	Past func(*testing.T) *Pair
-	// Plan is made anew for each run, as by a new process.
+	// Plan returns a new planning function for each run, as in a new process.
 	Plan func() func(flows.Facts) flows.Plan
 	// World returns the facts about a pair that tests compare.
 	World func(*Pair) []string
-	// Then tests something that must work in the end, too; nil for nothing.
+	// Then tests something else that must work in the end; nil for no test.
 	Then func(*testing.T, *Pair)
 }
 
 // KilledAnywhere kills the program after each of its writes, on either cluster, or on both
-// if together is set. It demands that the same command then reaches the same end, and that
-// a further run changes nothing.
+// if together is set. It demands that the same command then reaches the same end as
+// without a kill, and that one more run changes nothing.
 func (c Command) KilledAnywhere(t *testing.T, together bool) {
 	t.Helper()
 	prepared := func() *Pair {

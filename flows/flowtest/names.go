@@ -5,11 +5,11 @@ import "github.com/liqo-tui/liqo-tui/flows/simulated"
 type (
 	// Pair is two simulated clusters.
 	Pair = simulated.Pair
-	// Cluster is one of the two.
+	// Cluster is one of the two clusters.
 	Cluster = simulated.Cluster
-	// Behaviour describes how a cluster deviates from a good one.
+	// Behaviour describes deviations of a cluster from the usual behaviour.
 	Behaviour = simulated.Behaviour
-	// Lending describes how its Liqo deviates.
+	// Lending describes such deviations of the cluster's Liqo.
 	Lending = simulated.Lending
 	// Window is a range of calls.
 	Window = simulated.Window

@@ -12,22 +12,24 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
-// NodePort is a connection that needs no load balancer.
+// NodePort returns parameters for a connection without a load balancer.
 func NodePort() flows.Params {
 	p := flows.Defaults()
 	p.ServiceType, p.Given = corev1.ServiceTypeNodePort, flows.AllFields
 	return p
 }
 
-// Connect plans a connection.
+// Connect returns the planning function for a connection.
 func Connect(params flows.Params) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) }
 }
 
-// Reset plans to remove a connection with everything that belongs to it.
+// Reset returns the plan that removes the connection and everything that belongs to
+// it.
 func Reset(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }
 
-// Facts are the facts of both clusters, whose namespaces hold no objects of others.
+// Facts returns the facts of both clusters. Their namespaces contain no objects of
+// others.
 func Facts(p *Pair) flows.Facts {
 	f := flows.Facts{Sides: [2]flows.ClusterFacts{p.A.Facts(), p.B.Facts()}, At: p.Now()}
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -36,13 +38,13 @@ func Facts(p *Pair) flows.Facts {
 	return f
 }
 
-// Recorder keeps the events of a run.
+// Recorder stores the events of a run.
 type Recorder struct{ Events []engine.Event }
 
-// Emit takes an event.
+// Emit stores an event.
 func (r *Recorder) Emit(e engine.Event) { r.Events = append(r.Events, e) }
 
-// Run lets the engine carry out a plan.
+// Run runs a plan with the engine.
 func Run(t *testing.T, p *Pair, plan func(flows.Facts) flows.Plan) (*Recorder, error) {
 	t.Helper()
 	var r Recorder
@@ -50,7 +52,7 @@ func Run(t *testing.T, p *Pair, plan func(flows.Facts) flows.Plan) (*Recorder, e
 	return &r, err
 }
 
-// MustRun is [Run] of a plan that must succeed.
+// MustRun calls [Run] with a plan that must succeed.
 func MustRun(t *testing.T, p *Pair, plan func(flows.Facts) flows.Plan) *Recorder {
 	t.Helper()
 	r, err := Run(t, p, plan)
@@ -60,7 +62,7 @@ func MustRun(t *testing.T, p *Pair, plan func(flows.Facts) flows.Plan) *Recorder
 	return r
 }
 
-// ManyRounds is more than any plan takes.
+// ManyRounds is more rounds than any plan needs.
 const ManyRounds = 30
 
 // PartWay begins a connection, and stops after a number of rounds.
@@ -81,7 +83,7 @@ func PartWay(rounds int, params flows.Params) func(*testing.T, *Pair) {
 	}
 }
 
-// Connected makes a complete connection.
+// Connected makes a finished connection.
 func Connected(t *testing.T, p *Pair) {
 	t.Helper()
 	PartWay(ManyRounds, NodePort())(t, p)
@@ -90,7 +92,7 @@ func Connected(t *testing.T, p *Pair) {
 	}
 }
 
-// But is past, and then more.
+// But returns a past that consists of past and then more.
 func But(past func(*testing.T, *Pair), more func(*Pair)) func(*testing.T, *Pair) {
 	return func(t *testing.T, p *Pair) {
 		t.Helper()
@@ -99,10 +101,11 @@ func But(past func(*testing.T, *Pair), more func(*Pair)) func(*testing.T, *Pair)
 	}
 }
 
-// Nothing is an empty past.
+// Nothing is the empty past.
 func Nothing(*testing.T, *Pair) {}
 
-// Pending lists the waits of p, also those that have failed, one sentence each.
+// Pending lists the steps of p that wait, and the waits that have failed, one
+// sentence each.
 func Pending(p flows.Plan) []string {
 	var out []string
 	for _, s := range p.Steps {

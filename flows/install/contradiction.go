@@ -33,7 +33,7 @@ func rangesOf[S ~string](use string, cidrs ...S) (out []ownRange) {
 // or of the cluster; else nil. A gateway can't set up its tunnel if an address belongs to the external
 // range and to another range. The ranges of pods, Services and nodes may overlap, for example if the pod
 // network has all of 10.0.0.0/8: packets inside of the cluster pass no gateway, and no peer gets these
-// ranges. The ranges that the operator will find later are not known here.
+// ranges. Ranges that only the operator will find are unknown here.
 func (i *Installation) contradiction(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	pods := rangesOf("pod range", i.params.PodCIDRs...)
 	if len(pods) == 0 {

@@ -23,9 +23,9 @@ func definition(live, wanted *apiextensionsv1.CustomResourceDefinition) *flows.D
 	return d
 }
 
-// OthersDefinition returns the facts about the CRD live, if another program made it; nil
-// if it is ours. A CRD of ours that another program has changed counts as the other
-// program's, as long as our programs can use it.
+// OthersDefinition returns the facts about the CRD live if it belongs to another program; nil if it is
+// ours. Our CRD counts as another program's if that program has changed it, and our programs can use
+// the result.
 func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *flows.DefinitionFacts {
 	d := definition(live, wanted)
 	shared := slices.ContainsFunc(live.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == wire.FieldManager && e.Subresource == "" })
@@ -35,8 +35,8 @@ func OthersDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *f
 	return d
 }
 
-// UnfitDefinition returns the facts about the CRD live, whichever program made it; nil if our
-// programs can use it.
+// UnfitDefinition returns the facts about the CRD live if our programs can't use it; else nil. Any
+// program may have made the CRD.
 func UnfitDefinition(live, wanted *apiextensionsv1.CustomResourceDefinition) *flows.DefinitionFacts {
 	if d := definition(live, wanted); d.Unusable != "" {
 		return d
@@ -64,8 +64,8 @@ func (i *Installation) others(c flows.ClusterFacts) (all []flows.DefinitionFacts
 	return all
 }
 
-// unfit reports whether our programs can't use an installed CRD. A new installation refuses such a CRD
-// of another program, so here the CRD is ours, even if another program has changed it.
+// unfit reports whether our programs can't use an installed CRD. The CRD is ours, even if another
+// program has changed it: a new installation refuses an unusable CRD of another program.
 func (i *Installation) unfit(c flows.ClusterFacts) bool {
 	return slices.ContainsFunc(i.objects, func(o wire.Object) bool {
 		wanted, ok := o.(*apiextensionsv1.CustomResourceDefinition)
@@ -74,8 +74,7 @@ func (i *Installation) unfit(c flows.ClusterFacts) bool {
 	})
 }
 
-// keptDefinitions says that our programs use the CRDs of another program, and don't
-// change them.
+// keptDefinitions returns the sentence that our programs use the CRDs of another program unchanged.
 func keptDefinitions(others []flows.DefinitionFacts) string {
 	if len(others) == 1 {
 		return fmt.Sprintf("%s is %s and stays as it is", others[0].Name, owner(others[0]))

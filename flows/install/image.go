@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// ImageStep is the ID of the step that waits until a node has pulled the image.
+// ImageStep returns the ID of the step that waits until a node has pulled the image.
 func ImageStep(side flows.Side) flows.StepID { return flows.IDOf(side, "image") }
 
 // kinds returns the nodes that can run our programs, by architecture.
@@ -55,7 +55,7 @@ func (i *Installation) tryImage(side flows.Side, c flows.ClusterFacts, steps []f
 	case unknown != "":
 		s.Status, s.Reason, s.Code = flows.Done, trial.NotTried+unknown, ""
 	case t.Refused != "" && object(c, "Deployment", wire.OperatorName) != nil && strings.Contains(t.Refused, "exceeded quota"):
-		s.Status, s.Reason, s.Code = flows.Done, trial.NotTried+t.Refused, "" // an upgrade has enough quota, because the running pods end first
+		s.Status, s.Reason, s.Code = flows.Done, trial.NotTried+t.Refused, "" // an upgrade has enough quota, because Kubernetes ends the running pods first
 	case t.Failed != "" || t.Refused != "":
 		s.Fail(flows.FailedPreflight, flows.CodeImage, t.Text(), t.Fix(c.Flags())...)
 	default:

@@ -120,9 +120,9 @@ const (
 	helmNamespace = "meta.helm.sh/release-namespace"
 )
 
-// Bring returns the steps that install our operator before a connection is made. It also returns the
-// cluster as it will be after these steps, and whether the plan needs the answer to
-// [flows.AskInstallation]. If Liqo or a working operator of ours is installed, no step is left to do.
+// Bring returns the steps that install our operator before a connection is made, the cluster as it
+// will be after these steps, and whether the plan needs the answer to [flows.AskInstallation]. If
+// Liqo or a working operator of ours is installed, the steps are done.
 func (i *Installation) Bring(side flows.Side, c flows.ClusterFacts) (steps []flows.Step, expected flows.ClusterFacts, asks bool) {
 	if c.Problem != nil || c.Software == flows.Liqo {
 		return nil, c, false
@@ -175,7 +175,7 @@ func promised(c flows.ClusterFacts, p render.InstallParams) flows.ClusterFacts {
 	return c
 }
 
-// Installation is all objects of one cluster's installation, with the settings in them.
+// Installation has all objects of one cluster's installation, with the settings in them.
 type Installation struct {
 	params  render.InstallParams
 	objects []wire.Object
@@ -196,7 +196,7 @@ func New(p render.InstallParams) (*Installation, error) {
 			render.NoteImages(o, *pod)
 		}
 		i.diffs[apply.Name(o)] = apply.Diff(nil, o)
-		if d, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok { // one line instead of the whole text: all CRDs together have 8,000 lines
+		if d, ok := o.(*apiextensionsv1.CustomResourceDefinition); ok { // one line instead of the whole text, because all CRDs together have 8,000 lines
 			i.diffs[apply.Name(o)] = fmt.Sprintf("+ %s  %s\n", d.Spec.Names.Kind, d.Name)
 		}
 	}
@@ -294,9 +294,8 @@ func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step
 	return steps
 }
 
-// obsoleteRights returns the step that removes those objects of the part stepRights that we made and
-// no longer want, for example after a change of --peering. Consumers lose the rights that these roles
-// gave them.
+// obsoleteRights returns the step that removes objects of the part stepRights that we made before and no longer
+// need, for example after a change of --peering or --services. Consumers lose the rights of these roles.
 func (i *Installation) obsoleteRights(side flows.Side, c flows.ClusterFacts) flows.Step {
 	var all []flows.Step
 	if c.Installation.Value() != nil {
@@ -360,7 +359,7 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 	return i.contradiction(side, c)
 }
 
-// withoutIPv4 refuses a cluster whose nodes have addresses of IPv6 alone.
+// withoutIPv4 returns a failed step if the cluster's nodes have only IPv6 addresses.
 func withoutIPv4(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	var found netip.Addr
 	for _, n := range c.Nodes {
@@ -379,9 +378,9 @@ func withoutIPv4(side flows.Side, c flows.ClusterFacts) *flows.Step {
 		command.Text("give nodes, pods and Services addresses of both families (dual-stack)")))
 }
 
-// foreign returns a failed step if an object of the installation exists, but another program made
-// it; else nil. The installation uses existing CRDs, an existing namespace, and existing objects with
-// the cluster's ID and ranges, because Liqo leaves them in the cluster when it is uninstalled.
+// foreign returns a failed step if another program made an object with the name of one of ours; else
+// nil. The installation uses existing CRDs, an existing namespace, and existing objects with the
+// cluster's ID and ranges, because Liqo leaves them behind when it is uninstalled.
 func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	for _, o := range i.objects {
 		switch o.(type) {
@@ -396,8 +395,8 @@ func (i *Installation) foreign(side flows.Side, c flows.ClusterFacts) *flows.Ste
 	return nil
 }
 
-// endsAccess returns the reason that the change to role would end existing access, with the number of
-// clusters, or the reason that this number is unknown; "" if no access would end.
+// endsAccess returns a text if the change to role would end existing access: the number of clusters,
+// or the reason that this number is unknown. It returns "" if no access would end.
 func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	if d == nil {
@@ -415,10 +414,10 @@ func endsAccess(c flows.ClusterFacts, role render.PeeringRole) string {
 	return ""
 }
 
-// replaced reports whether the templates can be applied now: the operator has this version and works,
-// or the older one does not work, or none is installed. An operator replaces the gateways when their
-// templates change. An older operator would use the new image, which may not run, and would not make
-// the objects that the new version needs beside the gateways.
+// replaced reports whether the templates can be applied now. This is true if the operator works with
+// this version, if an older one does not work, or if none is installed. An operator replaces the
+// gateways when their templates change. An older operator would use the new image, which may not run,
+// and would not create the other objects that the new gateways need.
 func (i *Installation) replaced(side flows.Side, c flows.ClusterFacts) bool {
 	switch {
 	case installed[appsv1.Deployment](c, wire.OperatorName) == nil:
@@ -429,7 +428,6 @@ func (i *Installation) replaced(side flows.Side, c flows.ClusterFacts) bool {
 	return i.operatorWorks(side, c).Status == flows.Done
 }
 
-// part returns the step for all objects of one part.
 func (i *Installation) part(side flows.Side, c flows.ClusterFacts, id string) flows.Step {
 	var all []flows.Step
 	for _, o := range i.objects {
@@ -465,10 +463,10 @@ func (i *Installation) part(side flows.Side, c flows.ClusterFacts, id string) fl
 	return s
 }
 
-// admitted compares live, our object in the cluster, with want. If only admission's changes to the
-// containers differ, it describes them, and the object counts as applied: admission would make the
-// same changes in the next apply, too. admitted returns "" if admission has changed nothing, or if
-// more differs.
+// admitted compares live, our object in the cluster, with want. If they differ only because admission
+// has changed the containers, admitted describes these changes, and the object counts as applied:
+// another apply would be changed in the same way. admitted returns "" if admission has changed
+// nothing, or if there are other differences.
 func admitted(live, want wire.Object) string {
 	var copied wire.Object
 	switch want.(type) {
@@ -502,9 +500,8 @@ func admitted(live, want wire.Object) string {
 	return why
 }
 
-// othersSetImages reports whether another program has written an image with its own request. A
-// change that admission makes in our request does not count, because the API server notes it under
-// our name.
+// othersSetImages reports whether another program has written an image in a request of its own.
+// Changes of our request by admission don't count: the API server records them under our name.
 func othersSetImages(o wire.Object) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager != wire.FieldManager && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:image"`))
@@ -627,7 +624,8 @@ func (i *Installation) operatorWorks(side flows.Side, c flows.ClusterFacts) flow
 	return s
 }
 
-// rollout says what is missing until the operator works with the new settings; "" if nothing is.
+// rollout returns the reason that the operator does not work with the new settings yet; "" if it
+// does.
 func (i *Installation) rollout(c flows.ClusterFacts) string {
 	if c.Installation.Value() == nil {
 		return ""

@@ -17,8 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// waiting returns the text seen. It adds the reason that the pods of a program
-// don't run, if this reason is known.
+// waiting returns the text seen, with the reason that the program's pods don't run,
+// if this reason is known.
 func waiting(f *flows.InstallationFacts, seen, program string) string {
 	if why := f.Waiting[program]; why != "" {
 		return seen + ": " + why
@@ -103,7 +103,6 @@ func (i *Installation) settings(side flows.Side, c flows.ClusterFacts) flows.Ste
 	return s
 }
 
-// external returns the wanted external range.
 func (i *Installation) external() string {
 	if i.params.ExternalCIDR == "" {
 		return render.DefaultExternalCIDR
@@ -136,7 +135,7 @@ func (i *Installation) stated(kind string) []string {
 }
 
 // toldRange returns a failed step if the installation would change a range that peers
-// know, or from which IPs have addresses; else nil.
+// know, or a range from which IPs have addresses; else nil.
 func (i *Installation) toldRange(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	peers, hosts, unknown := len(c.Configurations), 0, ""
 	if c.Installation.Value() != nil {

@@ -45,8 +45,8 @@ func validAmount(text string) error {
 	return err
 }
 
-// validImage refuses only names that no image can have. Whether an image exists is found out
-// when a node pulls it.
+// validImage refuses only names that no image can have. Only the attempt of a node to pull the
+// image shows whether it exists.
 func validImage(text string) error {
 	if strings.ContainsFunc(text, unicode.IsSpace) {
 		return errors.New("an image's name has no spaces")
@@ -72,7 +72,7 @@ func validAnnouncement(text string) error {
 
 const imageHelp = "image of operator, gateways and node agent"
 
-// ImageSetting is the image of installations in a plan for a connection.
+// ImageSetting returns the setting for the image of installations in a plan for a connection.
 func ImageSetting() flows.ConnectionSetting {
 	return flows.ConnectionSetting{
 		Name: "image", Label: "Image", Help: imageHelp,
@@ -100,7 +100,7 @@ func ImageSetting() flows.ConnectionSetting {
 					}
 					params := i.params
 					params.Image = text
-					if changed, err := New(params); err == nil { // if the image is not valid, the former installation stays
+					if changed, err := New(params); err == nil { // if the image is invalid, the former installation stays
 						p.Install[side] = changed
 					}
 				}
@@ -109,15 +109,15 @@ func ImageSetting() flows.ConnectionSetting {
 	}
 }
 
-// noImage is the reason that a build that is no release has no default image.
+// noImage is the reason that a build which is no release has no default image.
 const noImage = "this build of liqo-tui has no published image"
 
-// maxGatewayReplicas is the largest number of pods of a gateway. More are of no use, because only
-// one pod holds the tunnel.
+// maxGatewayReplicas is the largest number of pods of a gateway. More pods are useless, because
+// only one of them has the tunnel.
 const maxGatewayReplicas = 5
 
-// maxOperatorReplicas is the largest number of pods of the operator. More are of no use, because
-// one pod that stands by takes over within 2 s.
+// maxOperatorReplicas is the largest number of pods of the operator. More pods are useless,
+// because one standby takes over within 2 s.
 const maxOperatorReplicas = 5
 
 const rangePattern = `^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$`

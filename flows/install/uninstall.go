@@ -93,7 +93,6 @@ func KeptNamespace(p flows.Plan) string {
 	return why
 }
 
-// titleOf returns the title of a part of the installation.
 func titleOf(id string) string {
 	for _, p := range parts {
 		if p.id == id {

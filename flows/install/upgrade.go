@@ -14,8 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// newer returns a failed step if a newer release of this program made the installation, with
-// annotations or fields that this release does not know; else nil.
+// newer returns a failed step if a newer release of this program made the installation. The
+// installation may have annotations or fields that this release does not know.
 func (i *Installation) newer(side flows.Side, c flows.ClusterFacts) *flows.Step {
 	d := installed[appsv1.Deployment](c, wire.OperatorName)
 	if d == nil {
@@ -28,7 +28,7 @@ func (i *Installation) newer(side flows.Side, c flows.ClusterFacts) *flows.Step 
 			fmt.Sprintf("a newer release of liqo-tui made the installation, with annotations of level %d, and this release knows level %d: after a downgrade, no program would read some of them", level, wire.Level), fix))
 	}
 	if level < wire.Level {
-		return nil // an older installation may have fields that this release does not use any more
+		return nil // an older installation may have fields that this release no longer uses
 	}
 	for _, o := range i.objects {
 		wanted, ok := o.(*apiextensionsv1.CustomResourceDefinition)
@@ -47,7 +47,8 @@ func (i *Installation) newer(side flows.Side, c flows.ClusterFacts) *flows.Step 
 	return nil
 }
 
-// images names a program's present image, if it is another one, and the wanted image.
+// images returns a text with a program's present image and the wanted image. The present image
+// is left out if it is the same.
 func images(containers []corev1.Container, wanted string) string {
 	if len(containers) == 0 || slices.ContainsFunc(containers, func(c corev1.Container) bool { return c.Image == wanted }) {
 		return "image " + wanted
@@ -56,7 +57,7 @@ func images(containers []corev1.Container, wanted string) string {
 }
 
 // installedContainers returns the containers in the pod template of the operator or of the node
-// agents. id is the ID of the part. It returns none if there is no such template yet.
+// agents; nil if there is no template yet. id is the ID of the part.
 func installedContainers(c flows.ClusterFacts, id string) []corev1.Container {
 	if d := installed[appsv1.Deployment](c, wire.OperatorName); id == stepOperator && d != nil {
 		return d.Spec.Template.Spec.Containers
@@ -67,8 +68,8 @@ func installedContainers(c flows.ClusterFacts, id string) []corev1.Container {
 	return nil
 }
 
-// blocked returns the reason why a part can't be applied yet. It adds the present and the wanted
-// image, if the image will change.
+// blocked returns the reason that a part can't be applied yet. If the image will change, the
+// reason names the present and the wanted image.
 func (i *Installation) blocked(c flows.ClusterFacts, id, why string) string {
 	has := installedContainers(c, id)
 	if len(has) == 0 || slices.ContainsFunc(has, func(c corev1.Container) bool { return c.Image == i.params.Image }) {

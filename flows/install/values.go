@@ -11,8 +11,8 @@ import (
 )
 
 // ReadValues reads values of the Helm chart into p: the settings, by their keys, and
-// the settings of pods. p keeps each setting that the text leaves out or leaves empty.
-// The settings of pods are replaced as a whole.
+// the settings of pods. A setting that is missing or empty in the text keeps its value
+// in p. The settings of pods are replaced as a whole.
 func ReadValues(text []byte, p *render.InstallParams) error {
 	values := map[string]any{}
 	if err := yaml.UnmarshalStrict(text, &values); err != nil {

@@ -1,8 +1,8 @@
 // Package invite plans connections between clusters whose admins have access only to their
-// own. They send each other two files, an invitation and an answer. The inviting cluster
-// hosts the gateway server: its server can be made, and has an endpoint and a key, before
-// anything is known of the other cluster. So the invitation has everything that the other
-// side needs, and the answer has the rest.
+// own cluster. They send each other two files, an invitation and an answer. The inviting
+// cluster hosts the gateway server, because a server can be created, with an endpoint and a
+// key, before anything is known about the other cluster. So the invitation contains all
+// that the other side needs, and the answer contains the rest.
 package invite
 
 import (
@@ -22,9 +22,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// PlanInvite makes cluster A's end of a connection with peer, as far as that needs nothing
-// of the peer. After it, [NewInvitation] has what it needs. The nonce is random; a server
-// that has a nonce keeps it.
+// PlanInvite makes cluster A's end of a connection with peer, except the parts that need
+// facts of the peer. [NewInvitation] needs a finished plan. The nonce is random; a server
+// that already has a nonce keeps it.
 func PlanInvite(p flows.Params, peer wire.ClusterID, nonce string, f flows.Facts) flows.Plan {
 	p.Server, p.Given = flows.A, p.Given|flows.FieldServer
 	f.Sides[flows.B] = flows.ClusterFacts{ID: peer, Described: true}
@@ -51,7 +51,7 @@ func invite(f flows.Facts, peer wire.ClusterID) command.Command {
 	return f.Sides[flows.A].Ours("network", "invite", "--for", string(peer))
 }
 
-// PlanJoin makes cluster A's end of the connection that it is invited to.
+// PlanJoin makes cluster A's end of the connection in an invitation.
 func PlanJoin(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	if s := misdirected(l, f.Sides[flows.A]); s != nil {
 		return flows.Plan{A: f.Sides[flows.A].Name(), B: l.From.ClusterID, Steps: []flows.Step{*s}}
@@ -112,7 +112,7 @@ func PlanAccept(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// described makes facts of a cluster from its admin's description: only the facts that
+// described makes facts of a cluster from its admin's description. The facts are those that
 // plans of its peer need.
 func described(d peerfile.Description, peer wire.ClusterID) flows.ClusterFacts {
 	f := flows.ClusterFacts{
@@ -156,7 +156,7 @@ func NewInvitation(p flows.Params, peer wire.ClusterID, f flows.Facts, valid tim
 	return l, err
 }
 
-// sent is the invitation that belongs to cluster A's server, without its endpoint.
+// sent returns the invitation for cluster A's server, without its endpoint.
 func sent(c flows.Connection, valid time.Duration) (peerfile.File, error) {
 	server := c.Ends[flows.A].Server
 	l, err := newFile(c, peerfile.Invitation, server.Spec.MTU, valid)
@@ -210,8 +210,8 @@ func newFile(c flows.Connection, kind peerfile.Kind, mtu int, valid time.Duratio
 	}, nil
 }
 
-// Expired returns an error if a file is too old to be used. Its endpoint and key may have
-// changed meanwhile.
+// Expired returns an error if a file is too old. Its endpoint and key may have changed
+// meanwhile.
 func Expired(l peerfile.File, now time.Time) error {
 	if !now.After(l.Expires) {
 		return nil
@@ -222,8 +222,8 @@ func Expired(l peerfile.File, now time.Time) error {
 	return &flows.StepError{Step: s, Cluster: l.For}
 }
 
-// WrongFingerprint returns an error if a file does not have the fingerprint that its writer
-// has told. It returns nil if that is "".
+// WrongFingerprint returns an error if the fingerprint of a file is not told, the
+// fingerprint that the file's writer named. It returns nil if told is "".
 func WrongFingerprint(l peerfile.File, told string) error {
 	if told == "" || peerfile.SameFingerprint(told, l.Fingerprint) {
 		return nil
@@ -234,10 +234,9 @@ func WrongFingerprint(l peerfile.File, told string) error {
 	return &flows.StepError{Step: s, Cluster: l.For}
 }
 
-// misdirected returns a failed step if the file is for another cluster.
 func misdirected(l peerfile.File, local flows.ClusterFacts) *flows.Step {
 	if local.Problem != nil || local.ID == "" || local.ID == l.For {
-		return nil // for this cluster; or another step reports the cluster's problem
+		return nil // the file is for this cluster, or another step reports the cluster's problem
 	}
 	return new(flows.Refuse(flows.A, flows.CodeInvitation, strings.ToLower(string(l.Kind))+" is for this cluster", flows.FailedPreflight,
 		fmt.Sprintf("%s wrote it for %s, and this is %s", l.From.ClusterID, l.For, local.ID), command.Text("choose the context of "+string(l.For))))

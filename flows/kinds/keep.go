@@ -18,10 +18,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Functions for Watch.Keep: objects that are large, or that change all the time in ways
-// that don't matter here, are kept in part.
+// Functions for Watch.Keep. They keep only a part of objects that are large, or that change often in
+// ways that don't matter here.
 
-// Meta returns the metadata that most watches keep.
+// Meta returns the metadata that most watches need.
 func Meta(o wire.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
@@ -29,7 +29,7 @@ func Meta(o wire.Object) metav1.ObjectMeta {
 	}
 }
 
-// keepManager leaves out the controller-managers of other projects.
+// keepManager drops the controller-managers of other projects.
 func keepManager(o wire.Object) wire.Object {
 	if d, ok := o.(*appsv1.Deployment); ok && collect.SoftwareOf(d) != flows.NoSoftware {
 		return d
@@ -75,7 +75,7 @@ func keepNode(o wire.Object) wire.Object {
 	return out
 }
 
-// keepInternalNode leaves out Liqo's InternalNodes: they say nothing about gateways.
+// keepInternalNode drops Liqo's InternalNodes, because they have no reports about gateways.
 func keepInternalNode(o wire.Object) wire.Object {
 	if o.GetLabels()[wire.LabelManagedBy] != wire.ManagedBy {
 		return nil
@@ -107,11 +107,12 @@ func keepTemplate(o wire.Object) wire.Object {
 		return nil
 	}
 	u.SetManagedFields(nil)
-	u.SetAnnotations(nil) // kubectl keeps a second copy of the object there
+	u.SetAnnotations(nil) // kubectl stores a second copy of the object there
 	return u
 }
 
-// keepSecret leaves out the private keys in kubeconfigs: only the cluster's own programs need them.
+// keepSecret removes the private keys in kubeconfigs, because only the cluster's own programs need
+// them.
 func keepSecret(o wire.Object) wire.Object {
 	s, ok := o.(*corev1.Secret)
 	if !ok {
@@ -131,7 +132,7 @@ func keepSecret(o wire.Object) wire.Object {
 	return out
 }
 
-// keepHost keeps a real node's resources for pods, its addresses and whether it is ready.
+// keepHost keeps a real node's resources for pods, its addresses, and whether it is ready.
 func keepHost(o wire.Object) wire.Object {
 	n, ok := o.(*corev1.Node)
 	if !ok || n.Labels[peering.LabelNodeType] != "" {
@@ -147,7 +148,7 @@ func keepHost(o wire.Object) wire.Object {
 	return out
 }
 
-// keepSubjects leaves out the bindings of programs.
+// keepSubjects drops the bindings of programs.
 func keepSubjects(o wire.Object) wire.Object {
 	people := func(all []rbacv1.Subject) bool {
 		return slices.ContainsFunc(all, func(s rbacv1.Subject) bool { return s.Kind != rbacv1.ServiceAccountKind })
@@ -165,7 +166,7 @@ func keepSubjects(o wire.Object) wire.Object {
 	return nil
 }
 
-// keepMember leaves out the images, and the times that change with each heartbeat.
+// keepMember removes the images, and the times that change with each heartbeat.
 func keepMember(o wire.Object) wire.Object {
 	n, ok := o.(*corev1.Node)
 	if !ok {
@@ -188,7 +189,8 @@ func ours(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return slices.DeleteFunc(slices.Clone(all), func(e metav1.ManagedFieldsEntry) bool { return e.Manager != wire.FieldManager })
 }
 
-// keepUnplaced keeps pods that have no node and select a virtual one, each with the scheduler's reason.
+// keepUnplaced keeps pods that have no node but select a virtual node, each with the scheduler's
+// reason.
 func keepUnplaced(o wire.Object) wire.Object {
 	p, ok := o.(*corev1.Pod)
 	if !ok || p.Spec.NodeName != "" || lending.Selected(&p.Spec) == nil {

@@ -1,6 +1,6 @@
-// Package kinds has the table of the kinds of objects that the admin's program knows: which of
-// their objects it watches, which part of these it keeps, and what plans do with them. The requests
-// to API servers, and the rights that they need, follow from the table.
+// Package kinds has the table of the kinds of objects that the admin's program knows: the objects that it
+// watches, the parts of objects that it keeps, and the use of the objects in plans. The requests to API
+// servers, and the rights for these requests, follow from the table.
 package kinds
 
 import (
@@ -37,8 +37,8 @@ func (k Kind) Scope() meta.RESTScope {
 // Plans says what plans do with the objects of a kind.
 type Plans uint8
 
-// Applied objects are also deleted. A user of one connection may have the right to change some
-// Secrets only: AppliedByName asks for the right to change the object of that name.
+// Applied objects are also deleted. AppliedByName is for kinds such as Secrets, of which the user of one
+// connection may change only some objects: the plan needs the right to change objects with these names.
 const (
 	Untouched Plans = iota
 	Applied
@@ -46,7 +46,7 @@ const (
 	Evicted
 )
 
-// Watch is a watch of some of a kind's objects, for facts.
+// Watch selects objects of a kind that the program watches, to make facts of them.
 type Watch struct {
 	For    Use
 	In     Place
@@ -57,24 +57,25 @@ type Watch struct {
 	// Optional is set if the facts are useful without these objects. If the user may not list them, or
 	// if the API server does not serve the kind, the facts have no such objects, and no Problem.
 	Optional bool
-	// Minor is set if an error of the list is no Problem of the cluster. Then the facts have the objects
-	// of the last successful list.
+	// Minor is set if an error of the list is no Problem of the cluster. Then the facts are made from the
+	// last successful list.
 	Minor bool
-	// Right is the right that a plan checks and that the command rbac prints. NoRight is for a watch that
-	// is optional, or whose right another watch has.
+	// Right is the right that a plan checks and that the command rbac prints. NoRight is for an optional
+	// watch, and for a watch whose right another watch already requires.
 	Right Right
-	// Keep returns the part of an object from which facts are made; nil if facts need no part of it. If
-	// Keep is nil, the whole object is kept.
+	// Keep returns the part of an object that facts need; nil if facts don't need the object. If Keep is nil,
+	// the whole object is kept.
 	Keep func(wire.Object) wire.Object
-	// Unlisted adds to the facts that the user may list no objects (hidden), or only the objects in the
-	// namespace only. It is nil if no check depends on the absence of an object.
+	// Unlisted adds to the facts which objects the user may not list: all (hidden), or all outside of one
+	// namespace (only). It is nil if no check depends on the absence of an object.
 	Unlisted func(f *flows.ClusterFacts, hidden bool, only string)
 }
 
 // Use is the kind of facts that a watch is for.
 type Use uint8
 
-// LendingShown is for the facts that screens show, which need no Secrets. Plans also need LendingPlanned.
+// LendingShown is for the facts on screens, which need no Secrets. LendingPlanned is for further facts that
+// plans need.
 const (
 	Connections Use = iota
 	LendingShown
@@ -100,8 +101,9 @@ const (
 // Narrow says which objects to list if the user may not list all objects.
 type Narrow uint8
 
-// With NotAtAll, no objects are listed then. ToInstallation, ToTenant and ToConnection list the objects in one
-// namespace: of the installation, the user's tenant namespace, or the connection's. ToNonce lists one Secret.
+// If the value is NotAtAll, nothing is listed. ToInstallation, ToTenant and ToConnection list the objects in
+// one namespace: that of the installation, the user's tenant namespace, or that of the connection. ToNonce
+// lists one Secret.
 const (
 	NotAtAll Narrow = iota
 	ToInstallation
@@ -134,7 +136,7 @@ var byName = func() map[string]Kind {
 // All returns the table. Facts and messages name kinds in its order.
 func All() []Kind { return table }
 
-// Named returns the kind of this name; false if it is not in the table.
+// Named returns the kind with this name; false if it is not in the table.
 func Named(name string) (Kind, bool) {
 	k, ok := byName[name]
 	return k, ok

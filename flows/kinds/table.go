@@ -45,7 +45,7 @@ var table = []Kind{
 	{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Plans: Applied, Watches: []Watch{
 		{
 			Labels: wire.LabelAppName + " in (" + wire.OperatorName + "," + collect.LiqoManager + ")", Narrow: ToInstallation, Right: InInstallation,
-			Optional: true, // but not Minor: if they were missing, a plan would install what already runs
+			Optional: true, // not Minor: without these objects, a plan would install an operator that already runs
 			Keep:     keepManager,
 			Unlisted: func(f *flows.ClusterFacts, hidden bool, only string) { f.ManagersHidden = hidden || only != "" },
 		},
@@ -57,7 +57,7 @@ var table = []Kind{
 		{For: LendingPlanned, Narrow: ToTenant, Right: InAll, Optional: true, Minor: true, Keep: keepSubjects},
 	}},
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), Plans: Evicted, Watches: []Watch{
-		{ // of the operator and of node agents
+		{ // the operator and the node agents
 			In: Installation, Labels: wire.LabelComponent + "!=" + gateway, Optional: true, Minor: true, Keep: keepPod,
 			Unlisted: func(f *flows.ClusterFacts, hidden bool, _ string) { f.AttendanceUnknown = hidden },
 		},
@@ -126,7 +126,7 @@ var table = []Kind{
 
 	// Delegation.
 	{GroupVersionKind: admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding"), Root: true, Plans: Applied, Watches: []Watch{
-		{For: Delegation, Labels: wire.LabelManagedBy + "=" + wire.ManagedBy, Optional: true, Minor: true}, // not before Kubernetes 1.30
+		{For: Delegation, Labels: wire.LabelManagedBy + "=" + wire.ManagedBy, Optional: true, Minor: true}, // Kubernetes has the kind since 1.30
 	}},
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ServiceAccount"), Plans: Applied, Watches: []Watch{delegated}},
 	{GroupVersionKind: rbacv1.SchemeGroupVersion.WithKind("Role"), Plans: Applied, Watches: []Watch{delegated}},
@@ -137,7 +137,8 @@ var table = []Kind{
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Secret"), Plans: AppliedByName, Watches: []Watch{
 		delegated,
 		{For: LendingPlanned, In: Installation, Field: metav1.ObjectNameField, Value: peering.KeysName, Right: ByName, Optional: true, Minor: true},
-		// A peering user may read the nonce only. The other Secrets are certificates, which our operator keeps.
+		// A peering user may read only the nonce. The other Secrets are certificates, and belong to our
+		// operator.
 		{For: LendingPlanned, In: EachTenant, Labels: wire.LabelRemoteCluster, Narrow: ToNonce, Right: InTenant, Optional: true, Keep: keepSecret},
 	}},
 
@@ -151,7 +152,7 @@ var table = []Kind{
 	{GroupVersionKind: admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"), Root: true, Plans: Applied},
 	{GroupVersionKind: admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding"), Root: true, Plans: Applied},
 
-	// Questions about the user.
+	// Questions about the user's rights.
 	{GroupVersionKind: authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), Root: true},
 	{GroupVersionKind: authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"), Root: true},
 }
@@ -167,7 +168,7 @@ var (
 	ofPeers     = []Watch{{Narrow: ToTenant, Right: InAll}}
 	ofTemplates = []Watch{{Optional: true, Minor: true, Keep: keepTemplate}}
 	lent        = []Watch{{For: LendingShown, Narrow: ToTenant, Right: InAll}}
-	// A user who may not list the Secrets of all namespaces has to be allowed to list those of the
-	// connection's namespace.
+	// A user who may not list the Secrets of all namespaces needs the right to list those in the namespace of
+	// the connection.
 	delegated = Watch{For: Delegation, Labels: render.LabelDelegate, Narrow: ToConnection}
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Facts are facts of one cluster. It may be a consumer of some peers, and the provider of others.
+// Facts are facts of one cluster. The cluster may be a consumer of some peers, and the provider of others.
 type Facts struct {
 	// Missing are kinds that the API server does not serve, such as
 	// "tenants.authentication.liqo.io/v1beta1".
@@ -26,11 +26,12 @@ type Facts struct {
 	// Request is nil if the key is missing or may not be read: then RequestProblem is the reason.
 	Request        *peering.Request
 	RequestProblem string
-	// Secrets are those of handshakes and certificates. Of kubeconfigs only the keys of the data are known.
+	// Secrets are those of handshakes and certificates. The data of kubeconfigs is left out, except its keys.
 	Secrets []corev1.Secret
 	// Unread are tenant namespaces whose Secrets the user may not list.
 	Unread []string
-	// Hidden are kinds of which the user may not read all objects: finding none proves nothing.
+	// Hidden has the kinds of which some objects may be invisible to the user. Then a missing object proves
+	// nothing.
 	Hidden      map[string]bool
 	Tenants     []authv1beta1.Tenant
 	Identities  []authv1beta1.Identity
@@ -43,10 +44,10 @@ type Facts struct {
 	// Members are the Nodes of virtual nodes.
 	Members []corev1.Node
 	// Pods are the local pods on virtual nodes, and the remote pods of consumers. Their specs have only the
-	// name of the node and the requests. Besides, there are pods without a node that select virtual nodes: the
-	// specs of these have only what [Selected] returns, and their statuses the scheduler's reason.
+	// name of the node and the requests. There are also pods without a node that select virtual nodes: their
+	// specs have only the result of [Selected], and their statuses the scheduler's reason.
 	Pods []corev1.Pod
-	// Kubelets are the Deployments of virtual kubelets, Components those of Liqo itself.
+	// Kubelets are the Deployments of virtual kubelets, Components the Deployments of Liqo itself.
 	Kubelets   []appsv1.Deployment
 	Components []appsv1.Deployment
 	// Waiting has the reason that the pods of virtual kubelets don't run, by namespace/name of the
@@ -58,12 +59,12 @@ type Facts struct {
 	ControlPlane []string
 	// Capacity is the sum of the resources of the cluster's own nodes for pods; nil if it is unknown.
 	Capacity corev1.ResourceList
-	// Known maps users and groups to a binding that gives them rights here. Those of Liqo and of Kubernetes
-	// itself are left out.
+	// Known maps users and groups to a binding that gives them rights here. Bindings of Liqo and of
+	// Kubernetes itself are left out.
 	Known map[string]string
 }
 
-// Add adds an object from the API server. Of pods, callers add only local and remote ones.
+// Add adds an object from the API server. Callers add only local and remote pods, and no others.
 func (l *Facts) Add(o metav1.Object) {
 	switch o := o.(type) {
 	case *corev1.Secret:
@@ -107,8 +108,8 @@ func (l *Facts) Add(o metav1.Object) {
 	}
 }
 
-// Selected returns which virtual nodes a pod asks for: their type, or the name of a node, which may be a real
-// one; nil if it asks for neither.
+// Selected returns which virtual nodes a pod selects: their type, or the name of a node. The node may be a
+// real one. Selected returns nil if the pod selects neither.
 func Selected(s *corev1.PodSpec) map[string]string {
 	for _, key := range []string{peering.LabelNodeType, corev1.LabelHostname} {
 		if value := s.NodeSelector[key]; value != "" {
@@ -152,7 +153,7 @@ func (l *Facts) addNode(n *corev1.Node) {
 
 func (l *Facts) know(binding string, role rbacv1.RoleRef, subjects []rbacv1.Subject) {
 	if strings.HasPrefix(role.Name, "liqo-") {
-		return // lending gives these rights
+		return // these rights are for lending
 	}
 	for _, s := range subjects {
 		if s.Kind == rbacv1.ServiceAccountKind || strings.HasPrefix(s.Name, "system:") {
@@ -177,8 +178,8 @@ func addressOf(n *corev1.Node) string {
 	return ""
 }
 
-// APIServer returns the URL of the API server that the cluster's Liqo gives to consumers; "" if nobody
-// knows. Liqo itself tells the URL only to consumers that it has accepted.
+// APIServer returns the URL of the API server that the cluster's Liqo gives to consumers; "" if it is
+// unknown. Liqo tells the URL only to consumers that it has accepted.
 func (l *Facts) APIServer() string {
 	for i := range l.Components {
 		for _, container := range l.Components[i].Spec.Template.Spec.Containers {
@@ -216,7 +217,7 @@ func (l *Facts) Lent(peer string) (what string, uses bool) {
 	return "", false
 }
 
-// Troubled calls add for each namespace in which lending is not complete.
+// Troubled calls add for each namespace whose lending is not complete.
 func (l *Facts) Troubled(add func(namespace string)) {
 	for i := range l.Tenants {
 		if l.Tenants[i].Status.AuthParams == nil {

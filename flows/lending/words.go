@@ -28,8 +28,8 @@ func Amounts(r corev1.ResourceList) string {
 	return strings.Join(out, ", ")
 }
 
-// Refused returns the reason that our operator refuses an object as it is now; "" if it accepts it, or has
-// not judged it yet.
+// Refused returns the reason that our operator refuses an object in its present state; "" if the operator
+// accepts the object, or has not judged it yet.
 func Refused(o metav1.Object) string {
 	if o.GetAnnotations()[wire.AnnotationProblemOf] != strconv.FormatInt(o.GetGeneration(), 10) {
 		return ""
@@ -37,19 +37,19 @@ func Refused(o metav1.Object) string {
 	return o.GetAnnotations()[wire.AnnotationProblem]
 }
 
-// Accepted reports whether the provider has accepted this part of a slice.
+// Accepted reports whether the provider has accepted one of the two parts of a ResourceSlice.
 func Accepted(s *authv1beta1.ResourceSlice, what authv1beta1.ResourceSliceConditionType) bool {
 	c := peering.Condition(s, what)
 	return c != nil && c.Status == authv1beta1.ResourceSliceConditionAccepted
 }
 
-// Granted reports whether the provider has accepted both parts of a slice.
+// Granted reports whether the provider has accepted both parts of a ResourceSlice.
 func Granted(s *authv1beta1.ResourceSlice) bool {
 	return Accepted(s, authv1beta1.ResourceSliceConditionTypeAuthentication) && Accepted(s, authv1beta1.ResourceSliceConditionTypeResources)
 }
 
-// Reached returns whether a cluster's Liqo reaches the other's API server (Established, Error, or "" if it
-// does not try), and a message.
+// Reached returns whether a cluster's Liqo reaches the other cluster's API server, and a message:
+// Established, Error, or "" if Liqo does not try.
 func Reached(c *corev1beta1.ForeignCluster) (corev1beta1.ConditionStatusType, string) {
 	if c != nil {
 		for _, cond := range c.Status.Conditions {
@@ -61,7 +61,7 @@ func Reached(c *corev1beta1.ForeignCluster) (corev1beta1.ConditionStatusType, st
 	return "", ""
 }
 
-// NodeCondition returns the status of a node's condition; "" if the node has none of this type.
+// NodeCondition returns the status of a node's condition; "" if the node has no condition of this type.
 func NodeCondition(n *corev1.Node, what corev1.NodeConditionType) corev1.ConditionStatus {
 	return nodeCondition(n, what).Status
 }

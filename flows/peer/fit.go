@@ -82,13 +82,13 @@ func accepts(provider, consumer flows.ClusterFacts) bool {
 	return provider.Can().TakeLabels || !consumer.Can().SendLabels
 }
 
-// lends is the command that lets a cluster lend and borrow.
+// lends returns the command by which a cluster becomes able to lend and borrow.
 func lends(c flows.ClusterFacts) command.Command {
 	return command.Ours("install").Flag("--peering", string(render.PeeringBoth)).On(c.Flags())
 }
 
-// unfitSoftware returns the reason that the program on a side can't take its part in this lending;
-// "" if it can.
+// unfitSoftware returns the reason that the program on a side can't do its part of this lending; ""
+// if it can.
 func (p pair) unfitSoftware(side flows.Side) (reason string, hint command.Hint) {
 	c, other := p.Facts.Sides[side], p.Facts.Sides[side.Other()]
 	switch {
@@ -114,12 +114,11 @@ func (p pair) missing(side flows.Side) []string {
 	})
 }
 
-// runsOurs reports whether our operator runs on a side.
 func (p pair) runsOurs(side flows.Side) bool { return p.Facts.Sides[side].Software == flows.Operator }
 
 func (p pair) can(side flows.Side) flows.Abilities { return p.Facts.Sides[side].Can() }
 
-// needs lists the programs of Liqo that a side needs for its part of the peering.
+// needs lists the programs of Liqo that a side needs for its part of lending.
 func (p pair) needs(side flows.Side) []string {
 	names := []string{manager, webhook}
 	if side == p.con {
@@ -131,7 +130,7 @@ func (p pair) needs(side flows.Side) []string {
 }
 
 // down returns a sentence if a program of Liqo does not run; "" if it runs. It also returns "" if it
-// can't find the program, because the program may have another name, or the user may not read it.
+// can't find the program: the program may have another name, or the user may not read it.
 func (p pair) down(side flows.Side, name string) string {
 	for _, d := range p.lending(side).Components {
 		if d.Name == name && d.Status.AvailableReplicas == 0 {
@@ -168,7 +167,7 @@ func (p pair) unfitNamespace(side flows.Side) (reason string, hint command.Hint)
 	return "", command.Hint{}
 }
 
-// unfitKey returns the reason that the consumer's key is not usable; "" if it is. Some providers
+// unfitKey returns the reason that the consumer's key can't be used; "" if it can. Some providers
 // refuse a consumer that had another key before.
 func (p pair) unfitKey() (reason string, hint command.Hint) {
 	l := p.lending(p.con)
@@ -190,7 +189,7 @@ func (p pair) unfitKey() (reason string, hint command.Hint) {
 	if len(other) == 0 {
 		return "", command.Hint{}
 	}
-	if live := p.accepted(); live != nil { // Liqo would sign the request with the old key again, because the Tenant contains it
+	if live := p.accepted(); live != nil { // Liqo would sign the old key again, because the Tenant contains it
 		other = append([]string{"tenant/" + live.Name}, other...)
 	}
 	return fmt.Sprintf("%s knows %s by another key, and refuses the present one", p.id(p.pro), p.id(p.con)),

@@ -10,8 +10,9 @@ import (
 // connectOnly is the value of the form's first option: no lending.
 const connectOnly = "connect"
 
-// Form asks, for two clusters with these names, whether to connect them only or to lend resources
-// too, and how much. It is nil if neither cluster can use the other.
+// Form returns the settings that ask whether to connect the two clusters only, or to lend resources as
+// well, and how much. a and b are the clusters' names. The result is nil if neither cluster can use the
+// other one.
 func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 	options := []setting.Option{{Value: connectOnly, Word: "connect only"}}
 	if canUse(f.Sides[flows.A], f.Sides[flows.B]) {
@@ -70,12 +71,12 @@ func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 	return form
 }
 
-// canUse reports whether the consumer can use resources of the provider, with their present programs.
+// canUse reports whether the consumer can use resources of the provider, given the programs that run
+// now.
 func canUse(consumer, provider flows.ClusterFacts) bool {
 	return consumer.Can().Consume && provider.Can().Provide && accepts(provider, consumer)
 }
 
-// consumerSetting is the setting that chooses the consumer.
 func consumerSetting() Setting { return Settings()[0] }
 
 // of returns the parameters of the lending in p; nil if p wants only a connection.
@@ -84,7 +85,7 @@ func of(p flows.Params) *Params {
 	return own
 }
 
-// change edits a copy of the parameters of lending, because several drafts point to the same parameters.
+// change edits a copy of the parameters of lending, because several drafts share a pointer to them.
 func change(p *flows.Params, edit func(*Params)) {
 	var own Params
 	if was := of(*p); was != nil {

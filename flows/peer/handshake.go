@@ -30,8 +30,8 @@ const (
 	stepSlice     = "resource-slice"
 )
 
-// controllerTime is the longest time that Liqo's controllers normally need for an answer, on a slow
-// cluster. A step that waits longer says what may be wrong.
+// controllerTime is the longest time in which Liqo's controllers normally answer on a slow cluster. A
+// step that waits longer names possible causes.
 const controllerTime = 10 * time.Second
 
 // handshake returns the steps by which the provider accepts the consumer, and gives it access.
@@ -41,15 +41,14 @@ func (p pair) handshake() []flows.Step {
 	}
 }
 
-// nonce returns the step that creates the Secret for the nonce. The nonce is a random text from the
-// provider. The consumer signs it, and so proves that it has its key.
+// nonce returns the step that creates the Secret for the nonce, a random text from the provider. The
+// consumer signs the nonce to prove that it has its key.
 func (p pair) nonce() flows.Step {
 	live, want := p.secret(p.pro, peering.LabelNonce), peering.Nonce(p.tenant(p.pro))
 	flows.KeepName(want, live)
 	return p.BehindNamespace(p.pro, flows.Ensure(p.pro, stepNonce, live, want))
 }
 
-// nonceText returns the provider's nonce; nil if there is none yet.
 func (p pair) nonceText() []byte {
 	if s := p.secret(p.pro, peering.LabelNonce); s != nil {
 		return s.Data[peering.KeyNonce]
@@ -57,7 +56,6 @@ func (p pair) nonceText() []byte {
 	return nil
 }
 
-// nonceMade returns the step that waits for the nonce.
 func (p pair) nonceMade() flows.Step {
 	s := p.wait(p.pro, "nonce-made", "nonce", check.Handshake)
 	live := p.secret(p.pro, peering.LabelNonce)
@@ -87,7 +85,6 @@ func (p pair) signedNonce() flows.Step {
 	return p.BehindNamespace(p.con, flows.Ensure(p.con, stepSigned, live, want))
 }
 
-// signed returns the consumer's signature of the present nonce; nil if there is none.
 func (p pair) signed() []byte {
 	s, request := p.secret(p.con, peering.LabelSignedNonce), p.lending(p.con).Request
 	if s == nil || request == nil || !request.Signed(p.nonceText(), s.Data[peering.KeySignedNonce]) {
@@ -96,7 +93,6 @@ func (p pair) signed() []byte {
 	return s.Data[peering.KeySignedNonce]
 }
 
-// signature returns the step that waits for the consumer's signature.
 func (p pair) signature() flows.Step { return p.once("signature", p.makeSignature) }
 
 func (p pair) makeSignature() flows.Step {
@@ -197,10 +193,8 @@ func (p pair) makeAccess() flows.Step {
 	return s
 }
 
-// now returns the time by the clock of a side.
 func (p pair) now(side flows.Side) time.Time { return p.Facts.At.Add(p.Facts.Sides[side].ClockAhead) }
 
-// expired reports whether a certificate is not valid any more.
 func expired(certificate []byte, now time.Time) bool {
 	c, err := peering.Certificate(certificate)
 	return err == nil && now.After(c.NotAfter)
@@ -216,8 +210,8 @@ func loopback(server string) bool {
 	return u.Hostname() == "localhost" || err == nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
-// identity returns the step that gives the consumer's program the access: it writes the Identity. The
-// step keeps a certificate that Liqo has renewed.
+// identity returns the step that writes the Identity, which gives the access to the consumer's program.
+// The step keeps a certificate that Liqo has renewed.
 func (p pair) identity() flows.Step { return p.once("identity", p.makeIdentity) }
 
 func (p pair) makeIdentity() flows.Step {
@@ -235,8 +229,8 @@ func (p pair) makeIdentity() flows.Step {
 	return p.BehindNamespace(p.con, flows.Ensure(p.con, stepIdentity, live, want))
 }
 
-// newer reports whether a equals b, or differs from b only in a certificate that does not expire
-// earlier.
+// newer reports whether a equals b, or differs from b only in a certificate that expires at the same
+// time or later.
 func newer(a, b authv1beta1.AuthParams) bool {
 	ca, aerr := peering.Certificate(a.SignedCRT)
 	cb, berr := peering.Certificate(b.SignedCRT)
@@ -247,7 +241,6 @@ func newer(a, b authv1beta1.AuthParams) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// kubeconfig returns the step that waits for the Secret with the consumer's kubeconfig.
 func (p pair) kubeconfig() flows.Step { return p.once("kubeconfig", p.makeKubeconfig) }
 
 func (p pair) makeKubeconfig() flows.Step {

@@ -13,9 +13,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// chooseWay decides how the consumer reaches the provider's API server, if the admin has not decided:
-// through the tunnel, if a pod of the consumer gets no answer without the tunnel. The step is nil if
-// there is nothing to decide.
+// chooseWay decides how the consumer reaches the provider's API server, if the admin has not decided.
+// The answer is "through the tunnel" if a pod of the consumer gets no answer without the tunnel. The
+// step is nil if there is nothing to decide.
 func (p *pair) chooseWay() (step *flows.Step, notes []string) {
 	tried, url := p.Facts.Sides[p.con].APITrial, ""
 	if l := p.lending(p.pro); p.params.InBand == "" && p.params.ProxyURL == "" && len(l.Proxies) > 0 && (tried.Asked() || p.accepted() == nil) {
@@ -44,8 +44,8 @@ func (p *pair) chooseWay() (step *flows.Step, notes []string) {
 }
 
 // apiServer returns the URL of the API server that the provider will give to the consumer; "" if it is
-// not known. If the provider's operator finds the URL itself, the URL is known only if an admin has set
-// another one.
+// unknown. If the provider's operator finds the URL itself, the URL is known only if an admin has set
+// one.
 func (p pair) apiServer() string {
 	if p.can(p.pro).FindAPIServer {
 		return p.Facts.Sides[p.pro].Operator.APIServer
@@ -54,8 +54,8 @@ func (p pair) apiServer() string {
 	return l.APIServer()
 }
 
-// unfitProxy returns the reason that the provider's proxy can't be used for access through the tunnel;
-// "" if it can be, or is not needed.
+// unfitProxy returns the reason that access through the tunnel can't use the provider's proxy; "" if it
+// can, or if it needs no proxy.
 func (p pair) unfitProxy() (reason string, hint command.Hint) {
 	if p.params.InBand != yes || p.params.ProxyURL != "" {
 		return "", command.Hint{}
@@ -65,7 +65,7 @@ func (p pair) unfitProxy() (reason string, hint command.Hint) {
 	switch {
 	case len(l.Proxies) > 0:
 	case p.can(p.pro).MakeProxy:
-		return "", command.Hint{} // the operator creates the proxy's IP a short time after the installation
+		return "", command.Hint{} // the operator creates the proxy's IP shortly after the installation
 	default:
 		return fmt.Sprintf("%s has no proxy for --in-band: there is no %s, or it may not be read", p.id(p.pro), name), hint
 	}

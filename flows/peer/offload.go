@@ -23,7 +23,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// OffloadParams are the admin's settings for offloaded namespaces. An empty setting keeps its present
+// OffloadParams are the admin's settings for offloaded namespaces. An empty field keeps the present
 // value.
 type OffloadParams struct {
 	Namespaces []string
@@ -123,7 +123,7 @@ func Offload(p OffloadParams, f flows.Facts) flows.Plan {
 }
 
 // tolerated reports whether the cluster adds the toleration of virtual nodes to new pods. A policy of
-// our installation does that, in versions of Kubernetes that have such policies.
+// our installation does that if the version of Kubernetes supports such policies.
 func tolerated(c flows.ClusterFacts) bool { return c.Version != "" && !before(c.Version, 36) }
 
 // tolerance describes the toleration that a pod needs to run on a virtual node.
@@ -168,7 +168,6 @@ func offloading(c flows.ClusterFacts, namespace string) (*offloadingv1beta1.Name
 	return o, o != nil
 }
 
-// offload returns the steps for one namespace.
 func (p OffloadParams) offload(name string, f flows.Facts) []flows.Step {
 	live, there := offloading(f.Sides[flows.A], name)
 	want, reason, hint := p.wanted(name, live, f.Sides[flows.A])
@@ -252,7 +251,6 @@ func unoffload(namespace string, c flows.ClusterFacts) command.Command {
 	return command.Ours("unoffload", "namespace", namespace).On(c.Flags())
 }
 
-// maxName is the largest length of a namespace's name, in bytes.
 const maxName = 63
 
 // wanted returns the NamespaceOffloading with the settings of p. Settings that p leaves out keep their

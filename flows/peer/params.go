@@ -29,7 +29,7 @@ type Params struct {
 	// "false", or "" to keep the present value. If there is no present value, "" means true.
 	Slice, VirtualNode string
 	// InBand is "true" if the consumer reaches the provider's API server through the tunnel, and
-	// "false" if it does not. "" keeps the present way. If there is none, the plan chooses it, see
+	// "false" if it does not. "" keeps the present value. If there is none, the plan chooses, see
 	// [pair.chooseWay].
 	InBand   string
 	ProxyURL string // the URL of a proxy that is used instead of the provider's own proxy
@@ -115,7 +115,7 @@ func (p Params) Validate() error {
 	return err
 }
 
-// resources returns the resources to request: those in p, and those in were that p leaves out.
+// resources returns the resources to request: were, with the values in p.
 func (p Params) resources(were corev1.ResourceList) corev1.ResourceList {
 	all := were.DeepCopy()
 	if all == nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 )
 
-// Whole returns the plan for the connection and the lending together. flows plans connections
-// without lending, and calls this method if the admin also wants lending.
+// Whole implements [flows.Lending].
 func (p *Params) Whole(network func(flows.Facts) flows.Plan, namespaces [2]string, f flows.Facts) flows.Plan {
 	return Plan(*p, network, namespaces, f)
 }
@@ -61,8 +60,8 @@ func Plan(p Params, network func(flows.Facts) flows.Plan, namespaces [2]string, 
 }
 
 // ToObserve returns the rights that a user needs on a side to read the objects of lending, in addition
-// to those of the connection. If one of the clusters can't be used, no plan creates the tenant
-// namespace. So the rights in the tenant namespace are included only if the namespace exists.
+// to those for the connection. If one of the clusters can't be used, no plan creates the tenant
+// namespace. Then the rights in the tenant namespace are included only if the namespace exists.
 func ToObserve(namespaces [2]string, f flows.Facts, side flows.Side) []rights.Permission {
 	c, tenant := f.Sides[side], ""
 	if f.Sides[flows.A].ID != "" && f.Sides[flows.B].ID != "" {

@@ -69,7 +69,6 @@ func in[T any, O interface {
 	return out
 }
 
-// first returns the first item of a list; nil if the list is empty.
 func first[T any](all []*T) *T {
 	if len(all) == 0 {
 		return nil
@@ -83,7 +82,6 @@ func (p pair) ofPeer(side flows.Side) func(metav1.Object) bool {
 	}
 }
 
-// secret returns a side's Secret with this label of the handshake; nil if there is none.
 func (p pair) secret(side flows.Side, label string) *corev1.Secret {
 	return first(in(p.tenant(side).Namespace, p.lending(side).Secrets, func(s *corev1.Secret) bool {
 		return p.ofPeer(side)(s) && s.Labels[label] != ""
@@ -102,14 +100,12 @@ func (p pair) certificate(name string) *corev1.Secret {
 	return first(all)
 }
 
-// accepted returns the provider's Tenant for the consumer; nil if there is none.
 func (p pair) accepted() *authv1beta1.Tenant {
 	return first(in(p.tenant(p.pro).Namespace, p.lending(p.pro).Tenants, func(t *authv1beta1.Tenant) bool {
 		return p.ofPeer(p.pro)(t) && string(t.Spec.ClusterID) == string(p.tenant(p.pro).Remote)
 	}))
 }
 
-// identities returns the consumer's Identities for the provider's API server.
 func (p pair) identities() []*authv1beta1.Identity {
 	return in(p.tenant(p.con).Namespace, p.lending(p.con).Identities, func(i *authv1beta1.Identity) bool {
 		return p.ofPeer(p.con)(i) && string(i.Spec.ClusterID) == string(p.tenant(p.con).Remote) && i.Spec.Type == authv1beta1.ControlPlaneIdentityType
@@ -137,7 +133,6 @@ func (p pair) copied(o metav1.Object) bool {
 	return o.GetLabels()[peering.LabelReplicated] == "true" && o.GetLabels()[peering.LabelOrigin] == string(p.tenant(p.pro).Remote)
 }
 
-// cluster returns a side's ForeignCluster for the other cluster; nil if there is none.
 func (p pair) cluster(side flows.Side) *corev1beta1.ForeignCluster {
 	l := p.lending(side)
 	for i := range l.Clusters {
@@ -153,7 +148,7 @@ func (p pair) wait(side flows.Side, what, title string, code flows.Code) flows.S
 	return flows.Step{ID: flows.IDOf(side, what), Side: side, Action: flows.Wait, Title: title, Status: flows.Waiting, Code: code}
 }
 
-// blockedBy returns s, blocked for the reason why until the steps in before are done.
+// blockedBy returns s, blocked with the reason why until the steps in before are done.
 func blockedBy(s flows.Step, why string, before ...flows.Step) flows.Step {
 	done := !slices.ContainsFunc(before, func(b flows.Step) bool { return b.Status != flows.Done })
 	if !done && s.Status != flows.Failed {
@@ -171,8 +166,8 @@ func (p pair) since(side flows.Side, t metav1.Time) time.Duration {
 	return p.Facts.At.Add(p.Facts.Sides[side].ClockAhead).Sub(t.Time)
 }
 
-// explain returns the steps with the Events that may explain why they wait or fail. kinds says for each
-// code of a step about which kinds of objects Events are added.
+// explain returns the steps with the Events that may explain why they wait or fail. kinds has, by the
+// code of a step, the kinds of the objects whose Events are added.
 func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows.Step {
 	for i := range steps {
 		s := &steps[i]
@@ -195,8 +190,8 @@ func (p pair) explain(steps []flows.Step, kinds map[flows.Code][]string) []flows
 	return steps
 }
 
-// readLog returns the advice to read a program's log: that of our operator where it runs, else that
-// of a Deployment of Liqo.
+// readLog returns the advice to read a program's log: our operator's where it runs, otherwise that of a
+// Deployment of Liqo.
 func (p pair) readLog(side flows.Side, deployment string) command.Hint {
 	c := p.Facts.Sides[side]
 	if p.runsOurs(side) {

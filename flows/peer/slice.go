@@ -21,9 +21,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// lend returns the steps by which the consumer gets resources and a virtual node. The steps in network
-// must be done before the virtual kubelet starts, because it reads the addresses of the network only
-// once. The tunnel may come up later.
+// lend returns the steps by which the consumer gets resources and a virtual node. The virtual kubelet
+// starts after the steps in network, because it reads the addresses of the network only once. The tunnel
+// may come up later.
 func (p pair) lend(network []flows.Step) []flows.Step {
 	if !p.wants(p.params.Slice, true) {
 		return nil
@@ -40,8 +40,8 @@ func (p pair) lend(network []flows.Step) []flows.Step {
 	return steps
 }
 
-// wants reports whether the admin wants something. choice is the admin's answer, yes or no. otherwise
-// is the result if the admin gave no answer.
+// wants reports whether the admin wants something. choice is the admin's answer, "true" or "false".
+// otherwise is the result if choice is "".
 func (pair) wants(choice string, otherwise bool) bool {
 	return choice == yes || choice == "" && otherwise
 }
@@ -72,8 +72,8 @@ func (p pair) resourceSlice(network []flows.Step) flows.Step {
 	return blockedBy(blockedBy(s, "needs the addresses of the network", network...), fmt.Sprintf("needs access to %s", p.id(p.pro)), p.kubeconfig())
 }
 
-// deniedTime is how long after a denial the plan still waits for another answer. Liqo also denies a
-// request if a certificate takes more than 30 s, and then tries again.
+// deniedTime is how long the plan waits for another answer after a denial. Liqo also denies a request if
+// a certificate takes more than 30 s, and then tries again.
 const deniedTime = 45 * time.Second
 
 // granted returns the step that waits until the provider has granted the resources.
@@ -137,12 +137,12 @@ func covers(granted, asked corev1.ResourceList) bool {
 	return true
 }
 
-// denied reports whether a provider has denied the part of a request that c is about.
+// denied reports whether a condition of a request says that the provider has denied this part.
 func denied(c *authv1beta1.ResourceSliceCondition) bool {
 	return c != nil && c.Status == authv1beta1.ResourceSliceConditionDenied
 }
 
-// deny writes a denial into the step. The step fails, unless the provider may still change its answer.
+// deny writes a denial into the step. The step fails unless the provider may change its answer later.
 func (p pair) deny(s *flows.Step, c *authv1beta1.ResourceSliceCondition, what string, fix command.Hint) {
 	s.Reason, s.Fix = fmt.Sprintf("%s %s", p.id(p.pro), what), []command.Hint{fix}
 	if c.Message != "" {
@@ -154,8 +154,8 @@ func (p pair) deny(s *flows.Step, c *authv1beta1.ResourceSliceCondition, what st
 	}
 }
 
-// refuses returns the state of the consumer's Tenant, if the provider grants nothing in this state;
-// else "".
+// refuses returns the state of the consumer's Tenant if the provider grants nothing in this state; else
+// "".
 func (p pair) refuses() string {
 	if t := p.accepted(); t != nil && t.Spec.TenantCondition != "" && t.Spec.TenantCondition != authv1beta1.TenantConditionActive {
 		return string(t.Spec.TenantCondition)
@@ -163,7 +163,7 @@ func (p pair) refuses() string {
 	return ""
 }
 
-// denial is the advice after a provider has denied the resources of s.
+// denial returns the advice if a provider has denied the resources of s.
 func (p pair) denial(s *authv1beta1.ResourceSlice) command.Hint {
 	if state := p.refuses(); state != "" {
 		back := map[string]string{string(authv1beta1.TenantConditionCordoned): "uncordon", string(authv1beta1.TenantConditionDrained): "activate"}[state]
@@ -176,7 +176,7 @@ func (p pair) denial(s *authv1beta1.ResourceSlice) command.Hint {
 	return command.Hintf("the controller of class %q on %s writes the reason into its ResourceSlice: %s", s.Spec.Class, p.id(p.pro), p.Kubectl(p.pro, "describe", "resourceslice", s.Name))
 }
 
-// pending returns the reason that a request has no answer yet, and where to look.
+// pending returns the reason that a request has no answer yet, and the advice.
 func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *authv1beta1.ResourceSliceCondition) (reason string, fix command.Hint) {
 	slow := p.age(p.con, live) > controllerTime
 	switch {
@@ -196,7 +196,6 @@ func (p pair) pending(live, copied *authv1beta1.ResourceSlice, authentication *a
 	return fmt.Sprintf("waiting for %s to grant the resources", p.id(p.pro)), p.readLog(p.pro, manager)
 }
 
-// virtualNodes returns the consumer's VirtualNodes for the provider.
 func (p pair) virtualNodes() []*offloadingv1beta1.VirtualNode {
 	return in(p.tenant(p.con).Namespace, p.lending(p.con).Nodes, func(v *offloadingv1beta1.VirtualNode) bool {
 		return p.ofPeer(p.con)(v) && string(v.Spec.ClusterID) == string(p.tenant(p.con).Remote)
@@ -213,7 +212,6 @@ func (p pair) members() []*corev1.Node {
 	return in("", p.lending(p.con).Members, func(n *corev1.Node) bool { return p.ofPeer(p.con)(n) })
 }
 
-// member returns one of the members; nil if there is no such Node.
 func (p pair) member(name string) *corev1.Node {
 	return first(slices.DeleteFunc(p.members(), func(n *corev1.Node) bool { return n.Name != name }))
 }
@@ -282,9 +280,8 @@ func grants(m *corev1.Node, s *authv1beta1.ResourceSlice) bool {
 	return !has.Cpu().IsZero() && (s == nil || covers(has, s.Status.Resources))
 }
 
-// offered returns the resources that a Node offers: its capacity if it states one. Our virtual nodes
-// state no allocatable pods as long as they can run none, so their allocatable resources can be
-// incomplete.
+// offered returns the resources of a Node: its capacity if it has one. The allocatable resources may
+// lack the pods, because our virtual nodes report none while they can run none.
 func offered(m *corev1.Node) corev1.ResourceList {
 	if len(m.Status.Capacity) > 0 {
 		return m.Status.Capacity
@@ -292,7 +289,7 @@ func offered(m *corev1.Node) corev1.ResourceList {
 	return m.Status.Allocatable
 }
 
-// cordonedByUs reports whether a removal by this program has cordoned a Node.
+// cordonedByUs reports whether this program cordoned a Node, to remove it.
 func cordonedByUs(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == wire.FieldManager && e.FieldsV1 != nil && strings.Contains(string(e.FieldsV1.GetRawBytes()), `"f:unschedulable"`)

@@ -30,12 +30,11 @@ type RemoveOptions struct {
 	unmanaged map[string]bool // the result of [removal.findUnmanaged] for the first plan; nil before
 }
 
-// unplan returns a plan that removes the objects that the steps of Plan create. First, the pods
-// leave the virtual node. The quota and the access still exist then, because pods need both while
-// they end. Afterwards, the steps remove the resources and the access. The last steps remove the
-// parts of the network that were created for lending, unless the clusters also lend in the other
-// direction. The first plan of a run fills o.unmanaged, because the objects that decide it are
-// deleted during the run.
+// unplan returns a plan that removes the objects that Plan creates. First, the pods leave the virtual
+// node, while the quota and the access that they need until their end still exist. Then the steps
+// remove the resources and the access. The last steps remove the parts of the network that were
+// created for lending, unless there is lending in the other direction. The first plan of a run fills
+// o.unmanaged, because the run deletes the objects from which it is computed.
 func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 	reset := flows.ResetBy(command.Ours("unpeer"), o.RemoveOptions, networkOf(withoutContents(f)))
 	if reset.Failure() != nil || o.LocalOnly && reset.B == "" {
@@ -69,14 +68,14 @@ func unplan(o *RemoveOptions, f flows.Facts) flows.Plan {
 		network := remove(o.RemoveOptions, known)
 		plan.Steps, plan.Kept = append(plan.Steps, behind(network.Steps, done)...), append(plan.Kept, network.Kept...)
 	}
-	// The last step removes the mark that the step of markGone sets.
+	// The last step removes the mark that the step of markGone has set.
 	plan.Steps = append(plan.Steps, r.forgetUnreachable(done)...)
 	return plan
 }
 
-// network returns the function that plans the removal of the network, as far as the network was
-// created for lending; nil if all of it stays. The text stays says which part is kept, and why; ""
-// if nothing is kept.
+// network returns the function that plans the removal of the network. It removes only parts that were
+// created for lending; nil if the whole network stays. The text stays names the kept parts, with the
+// reason; "" if there are none.
 func (r removal) network(o RemoveOptions) (remove func(flows.RemoveOptions, flows.Facts) flows.Plan, stays string) {
 	const all = "the network between the clusters stays"
 	gateways, configurations := r.ForPeering()
@@ -100,8 +99,8 @@ func withoutContents(f flows.Facts) flows.Facts {
 	return f
 }
 
-// networkOf returns facts without those about lending. The plan for the network is made as if
-// lending had ended already, because its steps come after the end of lending.
+// networkOf returns facts without lending. The steps for the network come after the end of lending,
+// so they are planned as if it had ended already.
 func networkOf(f flows.Facts) flows.Facts {
 	f.Sides[flows.A].Lending, f.Sides[flows.B].Lending = nil, nil
 	return f
@@ -122,8 +121,8 @@ func behind(steps []flows.Step, done bool) []flows.Step {
 	return steps
 }
 
-// owed returns the command that the admin of the other cluster has to run after a removal on one
-// side alone.
+// owed returns the command that the admin of the other cluster has to run after a removal on one side
+// only.
 func owed(o RemoveOptions, f flows.Facts) []command.Command {
 	if !o.LocalOnly {
 		return nil
@@ -141,11 +140,10 @@ type removal struct {
 	unmanaged map[string]bool // mapped namespaces that no other program removes, by name
 }
 
-// findUnmanaged returns the mapped namespaces on the provider that no other program removes, by
-// name. A provider removes its mapped namespaces after its copy of the NamespaceMap is deleted. Our
-// operator does so only if it also has copies of the ResourceSlices. So no program removes a
-// namespace if its NamespaceMap's copy is gone or, with our operator, if the copies of the
-// ResourceSlices are gone, and the consumer will not create them again.
+// findUnmanaged returns the mapped namespaces on the provider that no program will remove, by name. A
+// provider removes its mapped namespaces when its copy of the NamespaceMap is deleted. Our operator
+// does this only while it also has copies of the ResourceSlices. If the needed copies are already
+// gone, and the consumer will not create them again, the namespaces are unmanaged.
 func (r removal) findUnmanaged() map[string]bool {
 	out := map[string]bool{}
 	copied := in(r.tenant(r.pro).Namespace, r.lending(r.pro).Slices, func(s *authv1beta1.ResourceSlice) bool { return r.copied(s) })
@@ -164,9 +162,9 @@ func (r removal) findUnmanaged() map[string]bool {
 	return out
 }
 
-// unseen refuses the removal if the user may not list the consumer's pods, Nodes or
-// ForeignClusters. Without these lists, the plan sees no pods to evict. It would delete virtual nodes
-// under running pods, and not ask before.
+// unseen returns a failed step if the user may not list the consumer's pods, Nodes or
+// ForeignClusters. Without these lists, the plan would find no pods to evict, and delete virtual
+// nodes under running pods without asking.
 func (r removal) unseen() (steps []flows.Step) {
 	for _, kind := range []string{"Pod", "Node", "ForeignCluster"} {
 		if r.covers(r.con) && r.lending(r.con).Hidden[kind] && r.remains() {
@@ -180,7 +178,7 @@ func (r removal) unseen() (steps []flows.Step) {
 // covers reports whether the run changes objects on a side.
 func (r removal) covers(side flows.Side) bool { return side == flows.A || !r.local }
 
-// obstacles refuses the removal if a cluster runs no program that can end lending.
+// obstacles returns a failed step if a cluster runs no program that can end lending.
 func (r removal) obstacles() []flows.Step {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		c := r.Facts.Sides[side]
@@ -218,8 +216,8 @@ func (r removal) steps() []flows.Step {
 	return steps
 }
 
-// ending returns the deletion s, blocked for the reason why until the steps in before are done. If
-// the object is being deleted already, the step says how to find out why the deletion takes long.
+// ending returns the deletion s, blocked with the reason why until the steps in before are done. If
+// the object is already being deleted, the step has advice for a slow deletion.
 func (r removal) ending(s flows.Step, why string, before []flows.Step) flows.Step {
 	if s.Status == flows.Done {
 		return s
@@ -271,7 +269,7 @@ func (r removal) maps() []*offloadingv1beta1.NamespaceMap {
 	})
 }
 
-// dead reports whether the run covers the consumer alone, and the consumer does not reach the
+// dead reports whether the run changes only the consumer, and the consumer does not reach the
 // provider's API server.
 func (r removal) dead() bool {
 	state, _ := lending.Reached(r.cluster(r.con))
@@ -296,9 +294,9 @@ func (r removal) remains() bool {
 	return len(r.slices())+len(r.virtualNodes())+len(r.maps())+len(r.identities())+len(r.kubeconfigs()) > 0
 }
 
-// forgetUnreachable returns the step that removes the mark that markGone sets. While other steps are
-// left, it returns a blocked step for any mark; at the end, it returns a step only for our own mark.
-// With the mark, the consumer's Liqo would not work with the provider later.
+// forgetUnreachable returns the step that removes the mark of markGone. With the mark, the consumer's
+// Liqo would not work with the provider later. While other steps are left, the step is blocked, and
+// returned for any mark. At the end, a step is returned only for our own mark.
 func (r removal) forgetUnreachable(done bool) []flows.Step {
 	c := r.cluster(r.con)
 	if !r.covers(r.con) || c == nil || c.Annotations[peering.AnnotationUnreachable] == "" || !wroteAnnotation(c) && done {
@@ -358,7 +356,7 @@ func (r removal) drain() flows.Step {
 	return s
 }
 
-// named is the largest number of names that [some] lists.
+// named is the largest number of names in a text of [some].
 const named = 3
 
 // some joins names, and counts those after the first few.
@@ -401,8 +399,7 @@ func (r removal) copiesGone() flows.Step {
 	return s
 }
 
-// left names the objects for which copiesGone waits. It adds the reason if a namespace can't be
-// deleted.
+// left names the objects for which copiesGone waits, with the reason if a namespace can't be deleted.
 func (r removal) left() (names []string) {
 	for _, o := range r.copies() {
 		names = append(names, flows.RefTo(o).Title())
@@ -425,8 +422,7 @@ func (r removal) lent(ns *corev1.Namespace) bool {
 }
 
 // copies returns the provider's copies of the consumer's NamespaceMaps and ResourceSlices. Copies of
-// Renew objects are not included: they are deleted together with the access or, in a run that does
-// not cover the consumer, by a step of evictConsumer.
+// Renew objects are not included: they are deleted with the access, or by a step of evictConsumer.
 func (r removal) copies() (all []wire.Object) {
 	namespace, l := r.tenant(r.pro).Namespace, r.lending(r.pro)
 	for _, m := range in(namespace, l.Maps, func(m *offloadingv1beta1.NamespaceMap) bool { return r.copied(m) }) {
@@ -438,8 +434,8 @@ func (r removal) copies() (all []wire.Object) {
 	return all
 }
 
-// evictConsumer returns the steps that remove the consumer's objects from the provider, for a run
-// that does not cover the consumer.
+// evictConsumer returns the steps that remove the consumer's objects from the provider in a run that
+// does not change the consumer.
 func (r removal) evictConsumer() []flows.Step {
 	var steps []flows.Step
 	interrupts := ""
@@ -458,7 +454,7 @@ func (r removal) evictConsumer() []flows.Step {
 	return append(steps, blockedBy(r.copiesGone(), "needs the deletions to be done", steps...))
 }
 
-// removeUnmanaged returns the steps that delete the mapped namespaces that no other program removes.
+// removeUnmanaged returns the steps that delete the mapped namespaces that no program removes.
 func (r removal) removeUnmanaged() (steps []flows.Step) {
 	for _, ns := range r.Facts.Sides[r.pro].Namespaces {
 		if r.unmanaged[ns.Name] && r.lent(&ns) {
@@ -468,12 +464,10 @@ func (r removal) removeUnmanaged() (steps []flows.Step) {
 	return steps
 }
 
-// podsEnd is the warning of a step that deletes mapped namespaces.
 func (r removal) podsEnd() string {
 	return fmt.Sprintf("the pods that %s runs on %s are deleted, and everything else in their namespaces", r.id(r.con), r.id(r.pro))
 }
 
-// kubeconfigs returns the consumer's Secrets with kubeconfigs for the provider.
 func (r removal) kubeconfigs() []*corev1.Secret {
 	return in(r.tenant(r.con).Namespace, r.lending(r.con).Secrets, func(s *corev1.Secret) bool {
 		return r.ofPeer(r.con)(s) && s.Labels[peering.LabelIdentityType] != "" && len(s.OwnerReferences) > 0
@@ -535,7 +529,7 @@ func (r removal) reverse() string {
 	return ""
 }
 
-// stays returns a sentence for each thing that the run does not remove: certificates, the marks of
+// stays returns a sentence for each kind of object that the run keeps: certificates, the marks of
 // offloaded namespaces, and the ForeignClusters that Liqo keeps.
 func (r removal) stays() []string {
 	var out []string
@@ -564,9 +558,8 @@ func (r removal) stays() []string {
 	return out
 }
 
-// Removing returns the function that plans one run: [unplan], with the same options each time. The
-// first plan writes the peer's ID into the options, because no object names the peer after the last
-// deletion.
+// Removing returns the planning function of one run, which calls [unplan]. The first plan writes the
+// peer's ID into the options, because after the last deletion no object names the peer.
 func Removing(o RemoveOptions) func(flows.Facts) flows.Plan {
 	return func(f flows.Facts) flows.Plan {
 		p := unplan(&o, f)

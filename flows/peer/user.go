@@ -14,11 +14,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// User describes an account on cluster A, the provider. The account is for the admin of a consumer, if
-// this admin has no other access to A.
+// User describes an account on cluster A, the provider. It is for the admin of a consumer who has no
+// other access to A.
 type User struct {
 	Consumer wire.ClusterID
-	// APIServer is the URL at which the consumer's admin reaches A's API server; "" to take the URL that
+	// APIServer is the URL at which the consumer's admin reaches A's API server. "" means the URL that
 	// A's operator gives to consumers, or else the URL in the kubeconfig.
 	APIServer string
 }
@@ -67,9 +67,9 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 	return plan
 }
 
-// Revoke returns the plan that removes the account. The account's access ends at once, even if the
-// operator does not work. A connection and lending that were made with the account stay. The tenant
-// namespace stays, too, if it has such objects.
+// Revoke returns the plan that removes the account. The access ends at once, even if the operator does
+// not work. A connection and lending that were made with the account stay, and so does the tenant
+// namespace with their objects.
 func (u User) Revoke(f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: u.Consumer}
 	if plan.Steps = flows.NoAnswer(f, flows.A); len(plan.Steps) > 0 {
@@ -90,13 +90,13 @@ func (u User) Revoke(f flows.Facts) flows.Plan {
 	return plan
 }
 
-// pair returns cluster A as the provider, and a consumer of which only the ID is known.
+// pair returns cluster A as the provider, and a consumer with only an ID.
 func (u User) pair(f flows.Facts) pair {
 	f.Sides[flows.B] = flows.ClusterFacts{ID: u.Consumer, Described: true}
 	return newPair(Params{Consumer: flows.B}, [2]string{}, f)
 }
 
-// delegation returns the facts about such accounts on the provider.
+// delegation returns the facts about accounts for peers on the provider.
 func (p pair) delegation() flows.DelegationFacts {
 	if d := p.Facts.Sides[p.pro].Delegation; d != nil {
 		return *d
@@ -104,13 +104,12 @@ func (p pair) delegation() flows.DelegationFacts {
 	return flows.DelegationFacts{}
 }
 
-// object is an object of the account: as it is now, and as it has to be.
+// object is an object of the account in its present and its wanted form.
 type object struct {
 	what       string // the name of its step
 	live, want wire.Object
 }
 
-// objects returns all objects of the account.
 func (u User) objects(p pair) (out []object) {
 	facts, tenant := p.delegation(), p.tenant(p.pro)
 	for _, want := range peering.User(tenant, p.Facts.Sides[p.pro].Namespace) {

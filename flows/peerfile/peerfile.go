@@ -1,5 +1,5 @@
-// Package peerfile has the files that two admins send each other, an invitation and
-// its answer, if nobody has access to both clusters.
+// Package peerfile has the two files that the admins of two clusters send each other
+// if nobody has access to both clusters: an invitation and an answer.
 package peerfile
 
 import (
@@ -21,20 +21,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Kind is what a [File] is.
+// Kind is the kind of a [File].
 type Kind string
 
 // The kinds of files.
 const (
 	Invitation Kind = "Invitation" // from the cluster that hosts the gateway server
-	Answer     Kind = "Answer"     // to an invitation
+	Answer     Kind = "Answer"     // answers an invitation
 )
 
-// version is the apiVersion of a file. Fields are only added to it.
+// version is the apiVersion of a file. Later versions may only add fields.
 const version = "liqo-tui.dev/v1"
 
-// File is sent by the admin of one cluster to the admin of another, so that each can
-// make their own end of a connection. It has no secrets.
+// File has the facts that the admin of one cluster sends to the admin of another, so
+// that both can make their own end of a connection. It has no secrets.
 type File struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       Kind           `json:"kind"`
@@ -42,16 +42,16 @@ type File struct {
 	From       Description    `json:"from"`
 	Created    time.Time      `json:"created"`
 	Expires    time.Time      `json:"expires"`
-	// Nonce of an invitation: each gateway server has its own. Files of earlier
-	// versions have none.
+	// Nonce identifies an invitation: each gateway server has its own. Files of
+	// earlier versions have none.
 	Nonce string `json:"nonce,omitempty"`
-	// Answers names the invitation of an answer.
+	// Answers, in an answer, identifies the invitation.
 	Answers *Reference `json:"answers,omitempty"`
-	// Fingerprint of the text that was parsed: see [Fingerprint].
+	// Fingerprint is the [Fingerprint] of the text that was parsed.
 	Fingerprint string `json:"-"`
 }
 
-// Reference is an invitation as its receiver has read it.
+// Reference identifies an invitation by what its receiver has read.
 type Reference struct {
 	Nonce  string `json:"nonce"`
 	Digest string `json:"digest"` // see [File.Digest]
@@ -60,12 +60,12 @@ type Reference struct {
 // Description has the facts about a cluster that its peer needs.
 type Description struct {
 	ClusterID     wire.ClusterID           `json:"clusterID"`
-	UID           string                   `json:"uid"` // of its namespace kube-system: it identifies the cluster
+	UID           string                   `json:"uid"` // of its namespace kube-system; it identifies the cluster
 	PodCIDRs      []networkingv1beta1.CIDR `json:"podCIDRs"`
 	ExternalCIDRs []networkingv1beta1.CIDR `json:"externalCIDRs"`
 	PublicKey     string                   `json:"publicKey"` // of the gateway, base64
-	MTU           int                      `json:"mtu"`       // bytes, of the tunnel
-	// Endpoint of the gateway server; an answer has none.
+	MTU           int                      `json:"mtu"`       // of the tunnel, in bytes
+	// Endpoint is the gateway server's endpoint; nil in an answer.
 	Endpoint *Dial `json:"endpoint,omitempty"`
 }
 
@@ -80,7 +80,7 @@ const head = `# Written by liqo-tui for the admin of the other cluster. It conta
 # channel that you both trust, or compare its fingerprint over another one.
 `
 
-// Text is the content of the file.
+// Text returns the content of the file.
 func (l File) Text() ([]byte, error) {
 	l.APIVersion = version
 	text, err := yaml.Marshal(l)
@@ -134,8 +134,8 @@ func Parse(text []byte) (File, error) {
 	return l, errors.Join(errs...)
 }
 
-// Summary lists the facts that the file's reader should compare with its writer, one
-// sentence each.
+// Summary returns the facts that the reader of the file should compare with its
+// writer, one sentence each.
 func (l File) Summary() []string {
 	kind, from := strings.ToLower(string(l.Kind)), l.From.ClusterID
 	text := []string{
@@ -151,9 +151,9 @@ func (l File) Summary() []string {
 	return text
 }
 
-// Fingerprint is compared by two admins by voice: 80 bits of the SHA-256 of the file's
-// content. It includes fields of later versions, and does not change if mail breaks
-// lines differently.
+// Fingerprint returns a text that two admins can compare by voice: 80 bits of the
+// SHA-256 of the file's content. It covers fields of later versions, and is
+// independent of line breaks that mail changes.
 func Fingerprint(text []byte) (string, error) {
 	var content any
 	if err := yaml.Unmarshal(text, &content); err != nil {
@@ -168,21 +168,20 @@ func Fingerprint(text []byte) (string, error) {
 	return strings.Join([]string{letters[:4], letters[4:8], letters[8:12], letters[12:]}, "-"), nil
 }
 
-// spoken is an alphabet without letters that sound or look like another of its
-// characters.
+// spoken is an alphabet in which no two characters sound or look alike.
 var spoken = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// SameFingerprint compares fingerprints without regard to case and grouping, because
-// one was typed.
+// SameFingerprint compares fingerprints and ignores case and grouping, because an
+// admin has typed one of them.
 func SameFingerprint(a, b string) bool {
 	plain := strings.NewReplacer("-", "", " ", "", ":", "")
 	return strings.EqualFold(plain.Replace(a), plain.Replace(b))
 }
 
-// Digest identifies an invitation in the answer to it, and shows whether the
-// invitation was changed on its way. It leaves the endpoint out, because that may
-// change, and because WireGuard proves at any endpoint that the key is right. Later
-// versions use the same fields.
+// Digest identifies an invitation in its answer, and shows whether the invitation was
+// changed on its way. The endpoint is not included, because it may change, and because
+// WireGuard proves at any endpoint that the key is right. Later versions have to use
+// the same fields.
 func (l File) Digest() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %q %q %q %d",
 		l.Nonce, l.For, l.From.ClusterID, l.From.UID, l.From.PodCIDRs, l.From.ExternalCIDRs, l.From.PublicKey, l.From.MTU))

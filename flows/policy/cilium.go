@@ -34,8 +34,8 @@ type ciliumRule struct {
 }
 
 // ciliumPeers is an item of a rule's ingress or ingressDeny. A list of peers that is empty but not nil
-// matches no peer. If all lists of peers are nil, an item with ports or ICMP types matches all peers,
-// and an item without them matches none. For Requires, ToPorts and ICMPs an empty list means the same as nil.
+// matches no peer. If all lists of peers are nil, an item with ports or ICMP types matches all peers, and any
+// other item matches none. For Requires, ToPorts and ICMPs, an empty list means the same as nil.
 type ciliumPeers struct {
 	Endpoints []metav1.LabelSelector `json:"fromEndpoints"`
 	Requires  []metav1.LabelSelector `json:"fromRequires"`
@@ -49,9 +49,8 @@ type ciliumPeers struct {
 	ciliumPorts
 }
 
-// ciliumTargets is an item of a rule's egress or egressDeny. It has the same Go fields as ciliumPeers,
-// so that peersOf can convert it. Only the JSON names differ: "-" marks a field that only the other type
-// reads.
+// ciliumTargets is an item of a rule's egress or egressDeny. It has the Go fields of ciliumPeers, so that
+// peersOf can convert it. Only the JSON names differ: "-" marks a field that only the other type reads.
 type ciliumTargets struct {
 	Endpoints []metav1.LabelSelector `json:"toEndpoints"`
 	Requires  []metav1.LabelSelector `json:"toRequires"`
@@ -106,8 +105,8 @@ func (p Cilium) String() string {
 	return p.Kind + " " + p.Namespace + "/" + p.Name
 }
 
-// part returns the items with which the rule allows and refuses packets in a direction. isolates reports
-// whether the pods that the rule selects refuse all packets that no rule allows.
+// part returns the items by which the rule allows and refuses packets in a direction. isolates reports
+// whether the selected pods refuse all packets that no rule allows.
 func (r ciliumRule) part(d Direction) (allow, deny []ciliumPeers, isolates bool) {
 	allow, deny, given := r.Ingress, r.IngressDeny, r.DefaultDeny.Ingress
 	if d == Egress {
@@ -157,7 +156,7 @@ func (p Cilium) selects(r ciliumRule, pod Pod) Answer {
 	}
 	selector, special, err := ciliumSelector(*r.EndpointSelector)
 	switch {
-	case special: // the rule selects endpoints of Cilium that are no pods, such as reserved:health
+	case special: // the rule selects endpoints other than pods, such as reserved:health
 		return No
 	case err != nil:
 		return Unknown
@@ -167,9 +166,9 @@ func (p Cilium) selects(r ciliumRule, pod Pod) Answer {
 	return No
 }
 
-// ciliumSelector returns the selector without the prefixes of its labels, such as "k8s:". Cilium calls
-// such a prefix the label's source. special is true if the source of a label is neither "k8s" nor
-// "any": pods don't have such labels.
+// ciliumSelector returns the selector without its labels' prefixes, such as "k8s:". Cilium calls such a
+// prefix the label's source. special is true if the source of a label is neither "k8s" nor "any", because
+// pods have no such labels.
 func ciliumSelector(s metav1.LabelSelector) (selector labels.Selector, special bool, err error) {
 	plain := metav1.LabelSelector{MatchLabels: map[string]string{}}
 	key := func(k string) string {
@@ -191,11 +190,11 @@ func ciliumSelector(s metav1.LabelSelector) (selector labels.Selector, special b
 	return selector, special, err
 }
 
-// matches reports whether one of the peers contains the whole range. It does not look at which ports
-// there are. A peer does not contain the range if one of its exceptions overlaps the range.
+// matches reports whether one of the peers contains the whole range. Ports don't matter here. A peer does not
+// contain the range if one of its exceptions overlaps the range.
 func (s ciliumPeers) matches(peer netip.Prefix, groups map[string][]netip.Prefix) Answer {
 	if s.Endpoints == nil && s.CIDR == nil && s.CIDRSet == nil && s.Entities == nil && s.Groups == nil && s.Nodes == nil && s.Services == nil && s.FQDNs == nil {
-		if len(s.ToPorts)+len(s.ICMPs) > 0 { // of all peers
+		if len(s.ToPorts)+len(s.ICMPs) > 0 { // all peers match
 			return Yes
 		}
 		return No
@@ -208,7 +207,7 @@ func (s ciliumPeers) matches(peer netip.Prefix, groups map[string][]netip.Prefix
 		switch e {
 		case "all", "world":
 			return Yes
-		case "world-ipv4": // the entity of a cluster with both families
+		case "world-ipv4": // an entity of clusters with both IP families
 			answer = Unknown
 		}
 	}
@@ -282,7 +281,7 @@ func (s ciliumPeers) admits(peer netip.Prefix, groups map[string][]netip.Prefix)
 // Selection is a rule of a policy of Cilium that selects a pod.
 type Selection struct {
 	Policy, Rule int  // indices in [Facts.Cilium], and in the policy's Rules
-	Doubt        bool // it is not known whether the rule selects the pod
+	Doubt        bool // true if it is unknown whether the rule selects the pod
 }
 
 func (f *Facts) selections(d Direction, pod Pod) (all []Selection) {
@@ -297,9 +296,9 @@ func (f *Facts) selections(d Direction, pod Pod) (all []Selection) {
 	return all
 }
 
-// ofCilium judges the rules of Cilium that select a group of pods. isolated is the answer to whether
-// the pods refuse all packets that no rule allows. admits is the answer to whether a rule allows packets
-// from or to the range. refuses is the answer to whether a rule refuses them.
+// ofCilium judges the rules of Cilium that select a group of pods. isolated: do the pods refuse all packets
+// that no rule allows? admits: does a rule allow packets from or to the range? refuses: does a rule refuse
+// them?
 func (f Facts) ofCilium(d Direction, g Group, peer netip.Prefix) (isolated, admits, refuses Answer) {
 	isolated, admits, refuses = No, No, No
 	for _, s := range g.Cilium {
@@ -327,7 +326,7 @@ func (f Facts) ofCilium(d Direction, g Group, peer netip.Prefix) (isolated, admi
 	return isolated, admits, refuses
 }
 
-// stronger returns Yes if one of the answers is Yes, otherwise Unknown if one of them is Unknown.
+// stronger returns Yes if one of the answers is Yes, else Unknown if one of them is Unknown, else No.
 func stronger(a, b Answer) Answer {
 	switch {
 	case a == Yes || b == Yes:
@@ -338,8 +337,8 @@ func stronger(a, b Answer) Answer {
 	return No
 }
 
-// named returns four lists of a policy's ranges: the ingress ranges, the exceptions to them, the egress
-// ranges, and the exceptions to them. Each list mixes the ranges of allow and deny rules.
+// named returns four lists of a policy's ranges: the ingress ranges, their exceptions, the egress ranges, and
+// their exceptions. Each list contains ranges of both allow and deny rules.
 func (p Cilium) named(groups map[string][]netip.Prefix) [][]netip.Prefix {
 	all := make([][]netip.Prefix, 4)
 	add := func(allowed int, cidrs []string, sets []ciliumCIDR) {

@@ -1,6 +1,6 @@
-// Package policy finds the policies that keep a peer's packets from local pods, or packets of local
-// pods from the peer. The pod network does not know remote pods as pods. So a rule for pods or
-// namespaces does not match a remote pod, but a rule for an address range does.
+// Package policy finds the policies that keep a peer's packets from local pods, or packets of local pods
+// from the peer. The pod network does not know remote pods as pods, so a remote pod matches no rule for
+// pods or namespaces, but it can match a rule for an address range.
 package policy
 
 import (
@@ -19,7 +19,7 @@ type Direction uint8
 // The directions.
 const (
 	Ingress Direction = iota // to the pods
-	Egress                   // from them
+	Egress                   // from the pods
 )
 
 // Facts are one cluster's policies, and the pods that they select.
@@ -29,23 +29,23 @@ type Facts struct {
 	// Cilium are the policies of Cilium. CIDRGroups has the ranges of the groups that they name.
 	Cilium     []Cilium
 	CIDRGroups map[string][]netip.Prefix
-	// CiliumMode is Cilium's setting enable-policy: "default", "always" or "never". It is "" if Cilium
-	// does not run or has no such setting, and [HiddenMode] if this user may not read the setting.
+	// CiliumMode is Cilium's setting enable-policy: "default", "always" or "never". It is "" if there is
+	// no Cilium or no such setting, and [HiddenMode] if this user may not read the setting.
 	CiliumMode string
 	Pods       []Group // the pods whose ingress policies restrict
 	Senders    []Group // the pods whose egress policies restrict
-	// Others names other programs, such as Calico, with policies of their own kinds on the cluster.
-	// This package does not read them.
+	// Others names other programs on the cluster, such as Calico, that have policies of their own kinds.
+	// This package does not read these policies.
 	Others []string
 	// Unknown is the reason that policies or pods could not be read; "" if they were read.
 	Unknown string
 }
 
-// HiddenMode is the [Facts.CiliumMode] of a cluster whose settings of Cilium may not be read.
+// HiddenMode is the [Facts.CiliumMode] of a cluster whose Cilium settings this user may not read.
 const HiddenMode = "hidden"
 
-// named returns four lists of a policy's address ranges: of ingress, the exceptions of these, of egress,
-// the exceptions of these.
+// named returns four lists of a policy's address ranges: the ingress ranges, their exceptions, the
+// egress ranges, and their exceptions.
 func named(p *networkingv1.NetworkPolicy) [][]netip.Prefix {
 	all := make([][]netip.Prefix, 4)
 	add := func(allowed, excepted int, peers []networkingv1.NetworkPolicyPeer) {
@@ -65,7 +65,7 @@ func named(p *networkingv1.NetworkPolicy) [][]netip.Prefix {
 	return all
 }
 
-// Prefixes parses ranges. It leaves out texts that are no ranges.
+// Prefixes parses ranges. It ignores texts that are no ranges.
 func Prefixes(texts []string) []netip.Prefix { return prefixes(texts...) }
 
 func prefixes(texts ...string) (all []netip.Prefix) {
@@ -77,13 +77,13 @@ func prefixes(texts ...string) (all []netip.Prefix) {
 	return all
 }
 
-// NamesRanges reports whether a policy names addresses, for ingress or egress.
+// NamesRanges reports whether a policy contains address ranges, for ingress or egress.
 func NamesRanges(p *networkingv1.NetworkPolicy) bool {
 	return slices.ContainsFunc(named(p), func(ranges []netip.Prefix) bool { return len(ranges) > 0 })
 }
 
-// Outdated returns the names of policies that name the range left, but not the range next that replaces
-// it. After the change, such policies would allow or refuse other packets.
+// Outdated returns the names of policies that name the range left, but not its replacement, the range
+// next. After the change, such policies would allow or refuse other packets than now.
 func (f Facts) Outdated(left, next netip.Prefix) (names []string) {
 	outdated := func(ranges []netip.Prefix) bool {
 		return slices.ContainsFunc(ranges, left.Overlaps) && !slices.ContainsFunc(ranges, next.Overlaps)
@@ -110,14 +110,14 @@ type Group struct {
 	Pods      int
 }
 
-// Pod has the parts of a pod at which selectors of policies look.
+// Pod has the parts of a pod that selectors of policies use.
 type Pod struct {
 	Namespace, ServiceAccount string
 	Labels, NamespaceLabels   map[string]string
 }
 
-// Isolates reports whether a policy restricts a direction. Without types, it restricts ingress, and
-// egress if it has rules for that.
+// Isolates reports whether a policy restricts a direction. A policy without types restricts ingress, and
+// also egress if it has rules for egress.
 func Isolates(d Direction, p *networkingv1.NetworkPolicy) bool {
 	if d == Egress {
 		return len(p.Spec.PolicyTypes) == 0 && len(p.Spec.Egress) > 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)
@@ -125,7 +125,7 @@ func Isolates(d Direction, p *networkingv1.NetworkPolicy) bool {
 	return len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
 }
 
-// Count adds a pod to its groups. A pod that no policy selects is in no group.
+// Count adds a pod to its groups. A pod that no policy selects belongs to no group.
 func (f *Facts) Count(pod Pod) {
 	f.Pods = counted(f.Pods, f.GroupOf(Ingress, pod))
 	f.Senders = counted(f.Senders, f.GroupOf(Egress, pod))
@@ -145,7 +145,7 @@ func counted(groups []Group, g Group) []Group {
 	return groups
 }
 
-// GroupOf is the group of a pod, which counts no pods.
+// GroupOf returns the group of a pod, without a count.
 func (f *Facts) GroupOf(d Direction, pod Pod) Group {
 	return Group{Namespace: pod.Namespace, Policies: selecting(d, f.Policies, pod), Cilium: f.selections(d, pod)}
 }
@@ -167,8 +167,9 @@ func selecting(d Direction, all []networkingv1.NetworkPolicy, pod Pod) []string 
 	return names
 }
 
-// Groups returns the groups of pods of which this is the answer to whether packets of the whole
-// range reach them, or theirs get out to it, at least at one port. The largest is first.
+// Groups returns the groups of pods for which the answer to this question is answer: may packets pass
+// between the group and the whole range, in this direction, at least at one port? The largest group is
+// first.
 func (f Facts) Groups(d Direction, peer netip.Prefix, answer Answer) []Group {
 	var all []Group
 	for _, g := range f.groups(d) {
@@ -187,8 +188,8 @@ func (f Facts) groups(d Direction) []Group {
 	return f.Pods
 }
 
-// Admits reports whether the policies let a whole range in to a group of pods, or its packets out to
-// the range, at least at one port. Without a policy, everything passes.
+// Admits reports whether the policies allow packets between a group of pods and a whole range, in a
+// direction, at least at one port. Without a policy, everything is allowed.
 func (f Facts) Admits(d Direction, g Group, peer netip.Prefix) Answer {
 	isolated, admits, refuses := f.ofCilium(d, g, peer)
 	if len(g.Policies) > 0 {
@@ -210,7 +211,7 @@ func (f Facts) Admits(d Direction, g Group, peer netip.Prefix) Answer {
 	return Yes
 }
 
-// peers returns the peers of each rule.
+// peers returns the peers of each rule in one direction.
 func peers(d Direction, s networkingv1.NetworkPolicySpec) (all [][]networkingv1.NetworkPolicyPeer) {
 	if d == Egress {
 		for _, r := range s.Egress {
@@ -224,8 +225,8 @@ func peers(d Direction, s networkingv1.NetworkPolicySpec) (all [][]networkingv1.
 	return all
 }
 
-// Refuses reports whether a rule of Cilium that only refuses does so for packets of a group: what other
-// rules allow does not help.
+// Refuses reports whether a deny rule of Cilium refuses packets of a group. No allow rule can override
+// it.
 func (f Facts) Refuses(d Direction, g Group, peer netip.Prefix) bool {
 	_, _, refuses := f.ofCilium(d, g, peer)
 	return refuses == Yes
@@ -259,8 +260,8 @@ func (f Facts) Names(g Group) string {
 	return strings.Join(names, ", ")
 }
 
-// Rule returns an item of a policy's spec.ingress or spec.egress that lets packets in from ranges, or
-// out to them. With cilium, the policy is Cilium's.
+// Rule returns an item for a policy's spec.ingress or spec.egress that allows packets from or to the
+// ranges. If cilium is set, the item is for a policy of Cilium.
 func Rule(d Direction, peers []netip.Prefix, cilium bool) string {
 	word := map[Direction]string{Ingress: "from", Egress: "to"}[d]
 	all := make([]string, len(peers))

@@ -1,4 +1,5 @@
-// Package rights has the rights that a user needs and has on a cluster.
+// Package rights has the rights that a user needs on a cluster, and compares them
+// with those that the user has.
 package rights
 
 import (
@@ -15,13 +16,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// OfBoth are the rights that the plan still needs on each side.
+// OfBoth returns the rights that the plan still needs on each side.
 func OfBoth(p flows.Plan) [2][]Permission {
 	return [2][]Permission{Needed(p, flows.A), Needed(p, flows.B)}
 }
 
-// Needed returns the rights to change things that the plan still needs on one side,
-// in order and without repetitions.
+// Needed returns the rights that the plan still needs on one side for its changes,
+// in order and without duplicates.
 func Needed(p flows.Plan, side flows.Side) []Permission {
 	var out []Permission
 	add := func(o flows.ObjectRef, verbs ...string) {
@@ -29,12 +30,12 @@ func Needed(p flows.Plan, side flows.Side) []Permission {
 		permission := toObjects(kind)
 		switch kind.Plans {
 		case kinds.Untouched:
-			return // TestPermissionsCoverAllKinds
+			return // TestPermissionsCoverAllKinds finds a missing kind
 		case kinds.Applied:
 		case kinds.AppliedByName:
 			permission.Name = o.Name
 		case kinds.Evicted:
-			permission.Resource, verbs = permission.Resource+"/eviction", []string{"create"} // see kube's Delete
+			permission.Resource, verbs = permission.Resource+"/eviction", []string{"create"} // kube's Delete evicts pods
 		}
 		for _, verb := range verbs {
 			permission.Verb, permission.Namespace = verb, o.Namespace
@@ -68,8 +69,8 @@ func Needed(p flows.Plan, side flows.Side) []Permission {
 	return slices.Compact(out)
 }
 
-// verbsOf returns the verbs that an action needs. A server-side apply that creates
-// an object also needs the right to create it.
+// verbsOf returns the verbs that an action needs. A server-side apply needs the
+// right to create if the object does not exist.
 func verbsOf(a flows.Action) []string {
 	switch a {
 	case flows.Create, flows.Replace:
@@ -83,11 +84,11 @@ func verbsOf(a flows.Action) []string {
 	return nil
 }
 
-// ToObserve are the rights to observe a cluster whose Liqo, or operator,
-// lives in namespace.
+// ToObserve returns the rights to observe a cluster with an installation in
+// namespace.
 func ToObserve(namespace string) []Permission {
 	all := toWatch(namespace, "", kinds.Connections)
-	for _, name := range []string{"NetworkPolicy", "CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy", "CiliumCIDRGroup"} { // for check
+	for _, name := range []string{"NetworkPolicy", "CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy", "CiliumCIDRGroup"} { // the checks read these kinds
 		kind, _ := kinds.Named(name)
 		list := toObjects(kind)
 		list.Verb = "list"
@@ -99,8 +100,8 @@ func ToObserve(namespace string) []Permission {
 	return append(all, get)
 }
 
-// ToPeer are the rights to observe lending, in addition to [ToObserve]. Rights over
-// Secrets are for the cluster's own key in namespace, and for the Secrets in the
+// ToPeer returns the rights to observe lending, in addition to [ToObserve]. They
+// include Secrets: the cluster's own key in namespace, and the Secrets in the
 // tenant namespace; "" if that is unknown.
 func ToPeer(namespace, tenant string) []Permission {
 	return toWatch(namespace, tenant, kinds.LendingShown, kinds.LendingPlanned)
@@ -135,13 +136,13 @@ func toWatch(namespace, tenant string, uses ...kinds.Use) (out []Permission) {
 	return out
 }
 
-// toObjects is the right to do something to all objects of a kind.
+// toObjects returns the permission for all objects of a kind, without verbs.
 func toObjects(k kinds.Kind) Permission {
 	return Permission{Group: k.Group, Resource: k.Resource()}
 }
 
-// Unpermitted returns failed steps for the rights that the reviews of both sides
-// miss.
+// Unpermitted returns failed steps for the rights that are missing according to the
+// reviews of both sides.
 func Unpermitted(reviews [2]*Review, f flows.Facts) []flows.Step {
 	var steps []flows.Step
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -154,7 +155,7 @@ func Unpermitted(reviews [2]*Review, f flows.Facts) []flows.Step {
 	return steps
 }
 
-// Fix names the command that prints the missing rights.
+// Fix returns the advice with the command that prints the missing rights.
 func (r Review) Fix(f flows.Facts) command.Hint {
 	if slices.ContainsFunc(r.Missing, func(p Permission) bool {
 		return p.Resource == "secrets" || p.Group == authv1beta1.GroupVersion.Group || p.Group == offloadingv1beta1.SchemeGroupVersion.Group
@@ -164,7 +165,7 @@ func (r Review) Fix(f flows.Facts) command.Hint {
 	return f.AskForRights()
 }
 
-// Sentence names the missing rights.
+// Sentence returns a sentence that names the missing rights.
 func (r Review) Sentence() string {
 	missing := make([]string, len(r.Missing))
 	for i, m := range r.Missing {
@@ -177,19 +178,19 @@ func (r Review) Sentence() string {
 	return who + " may not " + strings.Join(missing, ", ")
 }
 
-// Review is the API server's answer about its user.
+// Review is the API server's answer about the rights of its user.
 type Review struct {
 	User    string // "" if the API server doesn't say
 	Missing []Permission
 }
 
-// Permission is the right to do one thing to one kind of object.
+// Permission is the right to use some verbs on objects of one kind.
 type Permission struct {
 	Verb      string
-	Group     string // "" for Kubernetes' own
+	Group     string // "" for Kubernetes' core group
 	Resource  string // plural
-	Namespace string // "" for all of them, and for objects without a namespace
-	Name      string // of the one object; "" for all
+	Namespace string // "" for all namespaces, and for objects without a namespace
+	Name      string // "" for all objects
 }
 
 func (p Permission) String() string {

@@ -16,8 +16,8 @@ import (
 
 var notInName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// roleName is the name of the roles and bindings for a user. Users whose names differ in characters
-// that an object's name can't have get different names by a hash.
+// roleName returns the name of the roles and bindings for a user. Characters that a name can't
+// contain are replaced, and a hash makes the names of such users different.
 func roleName(user string) string {
 	name := strings.Trim(notInName.ReplaceAllString(strings.ToLower(user), "-"), "-")
 	if name != user {
@@ -27,8 +27,8 @@ func roleName(user string) string {
 	return "liqo-tui-" + name
 }
 
-// Roles grant the permissions to the user: one Role for each namespace, and one
-// ClusterRole for objects in all namespaces or in none.
+// Roles returns the objects that grant the permissions to the user: one Role for each namespace,
+// and one ClusterRole for objects in all namespaces or in none.
 func Roles(user string, permissions []Permission) []wire.Object {
 	byNamespace := map[string][]Permission{}
 	var namespaces []string
@@ -67,7 +67,7 @@ func rbacType(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// rulesOf joins resources of a group that need the same verbs.
+// rulesOf merges the resources of a group that need the same verbs into one rule.
 func rulesOf(permissions []Permission) []rbacv1.PolicyRule {
 	type resource struct{ group, name, object string }
 	verbs := map[resource][]string{}

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// AnyText is for a Text that may be empty.
+// AnyText accepts every text. It is the Valid of a Text that may be empty.
 func AnyText(string) error { return nil }
 
-// Address is for the IP address of something.
+// Address accepts an IP address to which others can send packets.
 func Address(text string) error {
 	if _, err := netip.ParseAddr(text); err != nil {
 		return errors.New("want an IP address, such as 192.0.2.7")
@@ -21,8 +21,8 @@ func Address(text string) error {
 // hostName matches host names of RFC 1123.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
 
-// Hosts checks the addresses that a client dials: one, or several with commas
-// between them.
+// Hosts accepts the addresses that a client dials: one, or several separated by
+// commas.
 func Hosts(text string) error {
 	for host := range strings.SplitSeq(text, ",") {
 		if Address(host) != nil && !hostName.MatchString(host) {

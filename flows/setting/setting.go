@@ -1,4 +1,4 @@
-// Package setting describes the settings that an admin can choose: flags, forms,
+// Package setting describes the settings that an admin can choose. Flags, forms,
 // files and their schemas are made from one table.
 package setting
 
@@ -13,50 +13,52 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Setting is one setting of a P. Flags, their help and their completion, keys of
-// files, lines of the wizard's form and questions of the accessible one are all made
-// from it.
+// Setting is one setting in parameters of type P. From it follow the flag with its
+// help and completion, the key in files, the line in the wizard's form, and the
+// question of the accessible wizard.
 type Setting[P any] struct {
 	Name    string // of the flag, and the key in files
 	Letter  string // of the flag; "" for none
 	Liqoctl string // liqoctl's name of the flag
 	Help    string // one line
-	Explain string // for somebody who has never heard of it
-	Label   string // in forms; "" keeps it out of them
+	Explain string // for readers who have never heard of it
+	Label   string // in forms; "" means in no form
 	Noun    string // in sentences, after "the"
-	// Field is the field of an object that it sets: Kind.path.
+	// Field is the field of an object that the setting changes, as Kind.path.
 	Field string
 
 	Kind    Kind
 	Options []Option // of a Choice
 	// Min and Max bound a Number.
 	Min, Max int
-	// Want describes a Number, for errors.
+	// Want describes a Number in errors.
 	Want string
 	// Valid returns the error of a Text, or of one text of a List. It may be nil for
-	// a Text.
+	// a Text that accepts everything.
 	Valid func(text string) error
 	// Pattern is a regular expression for the part of Valid that a schema can
 	// express; "" for none.
 	Pattern string
-	// Empty describes the empty value; "" if there must be a value.
+	// Empty describes the effect of an empty value; "" if there must be a value.
 	Empty string
-	// Bare is the value of a flag that is given without one.
+	// Bare is the value if the flag is given without one.
 	Bare string
 	// Auto is set if facts can choose the value: see flows.Suggest.
 	Auto bool
 	Store[P]
 
-	// Sets are the fields of its parameters that it sets.
+	// Sets has the fields of the parameters that the setting sets.
 	Sets Fields
-	// Service is the only type of Service that it applies to; "" for all.
+	// Service is the only type of Service for which the setting has an effect; ""
+	// for all.
 	Service corev1.ServiceType
-	// Peering is set if it applies to lending only.
+	// Peering is set if the setting has an effect only with lending.
 	Peering bool
-	// Inviter is set if the side with the gateway server alone decides it.
+	// Inviter is set if only the inviting side, which has the gateway server,
+	// decides it.
 	Inviter bool
-	// Words are the options' words in forms, for two clusters with these names; nil:
-	// the options' own words.
+	// Words returns the options' texts in forms, given the names of two clusters. If
+	// it is nil, the options' own texts are used.
 	Words func(a, b string) []string
 }
 
@@ -68,19 +70,20 @@ const (
 	Text Kind = iota
 	Choice
 	Number
-	List // of texts, separated by commas
+	List // texts separated by commas
 )
 
 // Option is one value of a choice.
 type Option struct {
 	Value string
-	Word  string   // in forms, if it has another one there
+	Word  string   // in forms, if it differs
 	Also  []string // other spellings, such as liqoctl's
 }
 
 func (o Option) String() string { return cmp.Or(o.Word, o.Value) }
 
-// is reports whether text means the option. The first word of a name is enough.
+// is reports whether text stands for the option. The first word of the option's name
+// is enough.
 func (o Option) is(text string) bool {
 	first, _, _ := strings.Cut(o.Word, " ")
 	return slices.ContainsFunc(append([]string{o.Value, o.Word, first}, o.Also...), func(name string) bool {
@@ -88,34 +91,34 @@ func (o Option) is(text string) bool {
 	})
 }
 
-// Store is the place of a setting's value, as a text.
+// Store reads and writes a setting's value as a text.
 type Store[P any] struct {
 	Write func(P) string
 	Read  func(*P, string)
 }
 
-// TextAt keeps a text.
+// TextAt returns the store for a text.
 func TextAt[P any, S ~string](at func(*P) *S) Store[P] {
 	return Store[P]{func(p P) string { return string(*at(&p)) }, func(p *P, text string) { *at(p) = S(text) }}
 }
 
-// NumberAt keeps a number; 0 is none.
+// NumberAt returns the store for a number; 0 means no value.
 func NumberAt[P any, N int | uint16](at func(*P) *N) Store[P] {
 	return Store[P]{
 		func(p P) string { return strings.TrimPrefix(strconv.Itoa(int(*at(&p))), "0") },
-		func(p *P, text string) { n, _ := strconv.Atoi(text); *at(p) = N(n) }, // Set has looked at it
+		func(p *P, text string) { n, _ := strconv.Atoi(text); *at(p) = N(n) }, // Set has validated it
 	}
 }
 
-// ListAt keeps a list of texts.
+// ListAt returns the store for a list of texts.
 func ListAt[P any](at func(*P) *[]string) Store[P] {
 	return Store[P]{func(p P) string { return strings.Join(*at(&p), ",") }, func(p *P, text string) {
 		*at(p) = slices.DeleteFunc(strings.Split(text, ","), func(s string) bool { return s == "" })
 	}}
 }
 
-// Key is the setting's name in files that are also written for Helm: podCIDR for
-// pod-cidr.
+// Key returns the setting's name in the files that Helm also reads, such as podCIDR
+// for pod-cidr.
 func (s Setting[P]) Key() string {
 	words := strings.Split(s.Name, "-")
 	for i, w := range words {
@@ -129,8 +132,8 @@ func (s Setting[P]) Key() string {
 	return strings.Join(words, "")
 }
 
-// Set is the only way in which a text becomes a value. The error names the accepted
-// values.
+// Set parses a text and stores the value. All texts from admins pass through it. The
+// error names the accepted values.
 func (s Setting[P]) Set(p *P, text string) error {
 	if text == "0" && s.Kind == Number {
 		text = ""
@@ -178,13 +181,13 @@ func alternatives(options []Option) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Option is the index of the chosen option, the first one if it is none of them.
+// Option returns the index of the chosen option; 0 if the value is no option.
 func (s Setting[P]) Option(p P) int {
 	value := s.Write(p)
 	return max(0, slices.IndexFunc(s.Options, func(o Option) bool { return o.Value == value }))
 }
 
-// Value is the setting's value in words.
+// Value returns the setting's value in words.
 func (s Setting[P]) Value(p P) string {
 	if s.Kind == Choice {
 		return s.Options[s.Option(p)].String()
@@ -192,7 +195,7 @@ func (s Setting[P]) Value(p P) string {
 	return cmp.Or(s.Write(p), s.Empty)
 }
 
-// Word is the setting's value as an admin would type it: an empty number is 0.
+// Word returns the setting's value as an admin would type it. An empty number is 0.
 func (s Setting[P]) Word(p P) string {
 	if text := s.Write(p); text != "" || s.Kind != Number {
 		return text

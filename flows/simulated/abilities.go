@@ -56,7 +56,8 @@ func (c *Cluster) askAPI(url string) trial.API {
 	return t
 }
 
-// Asked is the number of pods that were to ask the other cluster's API server.
+// Asked returns the number of pods that have tried to reach the other cluster's
+// API server.
 func (c *Cluster) Asked() int {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -70,7 +71,7 @@ func (c *Cluster) tryImage(try trial.ImageTry) trial.Image {
 	return trial.Image{Image: try.Image, Node: "node-1", Took: 2 * TickLength, Failed: c.behaviour.ImageFails, Unknown: c.behaviour.ImageUnknown}
 }
 
-// Images are the images that nodes were to pull.
+// Images returns the images that nodes have tried to pull.
 func (c *Cluster) Images() []trial.ImageTry {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -80,7 +81,7 @@ func (c *Cluster) Images() []trial.ImageTry {
 // User is the user on both clusters.
 const User = "ada"
 
-// ForceApply implements [engine.Forcer]: other managers lose the fields that the
+// ForceApply implements [engine.Forcer]. It takes over the fields that the
 // objects set.
 func (c *Cluster) ForceApply(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	return c.write(ctx, "apply", objects, func(o wire.Object) (flows.Verb, error) {
@@ -136,7 +137,7 @@ func (c *Cluster) dryRun(o wire.Object, force bool) engine.DryRunResult {
 	return d
 }
 
-// Review implements [engine.Reviewer] by [Behaviour.Lacks].
+// Review implements [engine.Reviewer]. [Behaviour.Lacks] has the missing rights.
 func (c *Cluster) Review(_ context.Context, permissions []rights.Permission) (rights.Review, error) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()

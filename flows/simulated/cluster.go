@@ -30,25 +30,25 @@ import (
 // Cluster is one cluster in memory. It implements [engine.Cluster].
 type Cluster struct {
 	world   *World
-	side    flows.Side // of a pair
+	side    flows.Side // the cluster's side in the pair
 	changed chan struct{}
 
-	// The following fields are guarded by world.mu.
+	// world.mu guards the following fields.
 	identity  flows.ClusterFacts // without objects
-	host      byte               // the last byte of its addresses
+	host      byte               // the last byte of the addresses of its nodes and gateways
 	behaviour Behaviour
 	store     store
 	gateways  map[types.UID]*gateway
-	requests  map[bool]*peering.Request // of Liqo, by whether it was installed again
+	requests  map[bool]*peering.Request // Liqo's, by whether Liqo was installed again
 	log       []flows.Change
-	images    []trial.ImageTry // that nodes were to pull
-	probes    int              // that exist
-	asked     int              // pods that have asked the other cluster's API server
-	token     string           // in the answer of the latest of them
+	images    []trial.ImageTry // images that nodes have tried to pull
+	probes    int              // existing probes
+	asked     int              // pods that have tried to reach the other cluster's API server
+	token     string           // the token in the answer to the latest of these pods
 	observed  int              // calls of Observe
 	writes    int              // objects that were applied or deleted
 	ticked    bool             // a tick has passed since the last Observe
-	ordinal   int              // of UIDs, node ports
+	ordinal   int              // the last number given to a UID or a node port
 }
 
 var _ engine.Cluster = (*Cluster)(nil)
@@ -84,17 +84,17 @@ func (c *Cluster) Be(edit func(*flows.ClusterFacts)) {
 	c.notify()
 }
 
-// Tenant is the place of this cluster's objects of a pair's connection.
+// Tenant returns the place of this cluster's objects for the pair's connection.
 func (c *Cluster) Tenant() render.Tenant {
 	remote := c.world.other(c).Facts().ID
 	return render.Tenant{Namespace: wire.TenantNamespaceName(remote), Remote: remote}
 }
 
-// Put makes the objects exist as if an earlier run of our program had made them.
+// Put stores objects as if an earlier run of our program had created them.
 func (c *Cluster) Put(objects ...wire.Object) { c.PutAs(wire.FieldManager, objects...) }
 
-// PutAs makes the objects exist as if another program had made them: fields that it set
-// conflict with our program's changes of them.
+// PutAs stores objects as if another program had created them. Our program's changes of
+// their fields cause conflicts.
 func (c *Cluster) PutAs(manager string, objects ...wire.Object) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *Cluster) PutAs(manager string, objects ...wire.Object) {
 	c.notify()
 }
 
-// Remove deletes objects at once, whatever their finalizers. The next ticks delete their
+// Remove deletes objects at once, even with finalizers. The next ticks delete their
 // children.
 func (c *Cluster) Remove(objects ...wire.Object) {
 	c.world.mu.Lock()
@@ -117,7 +117,7 @@ func (c *Cluster) Remove(objects ...wire.Object) {
 	c.notify()
 }
 
-// Terminate begins deletions that never end, as if a finalizer stayed.
+// Terminate begins deletions that never end, as with a finalizer that stays.
 func (c *Cluster) Terminate(objects ...wire.Object) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *Cluster) Terminate(objects ...wire.Object) {
 	c.notify()
 }
 
-// Objects are copies of all objects, by kind and name, with their kinds set.
+// Objects returns copies of all objects, by kind and name. Their kinds are set.
 func (c *Cluster) Objects() []wire.Object {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -140,7 +140,7 @@ func (c *Cluster) Objects() []wire.Object {
 	return out
 }
 
-// Names are the objects that exist, as [apply.Name] writes them.
+// Names returns the names of all objects in the form of [apply.Name].
 func (c *Cluster) Names() []string {
 	var out []string
 	for _, o := range c.Objects() {
@@ -149,24 +149,24 @@ func (c *Cluster) Names() []string {
 	return out
 }
 
-// Log is the list of all requests to apply or delete an object, in order, also those
-// that changed nothing.
+// Log returns all requests to apply or delete an object, in order, including those that
+// changed nothing.
 func (c *Cluster) Log() []flows.Change {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	return slices.Clone(c.log)
 }
 
-// Writes is the number of objects in all requests to apply or delete, as
-// [Behaviour.WriteErrors] counts them.
+// Writes returns the number of objects in all requests to apply or delete.
+// [Behaviour.WriteErrors] counts in the same way.
 func (c *Cluster) Writes() int {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	return c.writes
 }
 
-// Observed is the number of calls of Observe so far, as [Behaviour.Unreachable] counts
-// them.
+// Observed returns the number of calls of Observe so far. [Behaviour.Unreachable] counts
+// in the same way.
 func (c *Cluster) Observed() int {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -180,10 +180,10 @@ func (c *Cluster) Forget() {
 	c.log = nil
 }
 
-// clock is the time for the stamps of the cluster's objects.
 func (c *Cluster) clock() time.Time { return c.world.now.Add(c.identity.ClockAhead) }
 
-// Facts is the result of Observe for a cluster that answers; no time passes.
+// Facts returns the facts that Observe would return if the cluster answers. No time
+// passes.
 func (c *Cluster) Facts() flows.ClusterFacts {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -222,8 +222,8 @@ func (c *Cluster) inspect(tenant render.Tenant) flows.Contents {
 	return flows.Contents{Others: contents.Foreign(tenant, all)}
 }
 
-// pace lets a tick pass if the cluster was observed since the last one. So two clusters
-// that are observed side by side are seen at the same moment, in either order.
+// pace lets a tick pass if the cluster was observed since the last tick. So two clusters
+// that are observed at the same time are seen at the same moment, in either order.
 func (c *Cluster) pace() {
 	if !c.ticked {
 		c.world.tick(c.world.now.Add(TickLength))
@@ -246,7 +246,7 @@ func (c *Cluster) problem() *flows.Problem {
 	}
 }
 
-// everything is the result of Observe.
+// everything returns the facts for Observe.
 func (c *Cluster) everything() flows.ClusterFacts {
 	f := c.facts()
 	if f.Software == flows.Liqo {
@@ -255,7 +255,8 @@ func (c *Cluster) everything() flows.ClusterFacts {
 	return f
 }
 
-// facts returns copies without the kinds: typed clients drop them.
+// facts returns facts with copies of the objects, without their kinds, as from typed
+// clients.
 func (c *Cluster) facts() flows.ClusterFacts {
 	return c.collect(func(o wire.Object) wire.Object {
 		o = o.DeepCopyObject().(wire.Object)
@@ -264,7 +265,8 @@ func (c *Cluster) facts() flows.ClusterFacts {
 	})
 }
 
-// peek is facts for readers only: they share the objects' content with the store.
+// peek returns facts that share the objects' content with the store. They must not be
+// changed.
 func (c *Cluster) peek() flows.ClusterFacts {
 	return c.collect(func(o wire.Object) wire.Object { return o })
 }
@@ -272,11 +274,11 @@ func (c *Cluster) peek() flows.ClusterFacts {
 func (c *Cluster) collect(read func(wire.Object) wire.Object) flows.ClusterFacts {
 	f := c.identity
 	f.Networks.Pod, f.Networks.External = slices.Clone(f.Networks.Pod), slices.Clone(f.Networks.External)
-	f.Keys, f.EventsRead = map[string]wgtypes.Key{}, map[string]string{} // nothing warns here
+	f.Keys, f.EventsRead = map[string]wgtypes.Key{}, map[string]string{} // there are no warnings here
 	var all collect.Collection
 	for _, r := range c.store.sorted() {
 		o := read(r.object)
-		switch o := o.(type) { // c.identity has the objects of an installation
+		switch o := o.(type) { // c.identity already has the objects of an installation
 		case *corev1.Namespace:
 			f.EventsRead[o.Name] = ""
 		case *networkingv1beta1.GatewayServer:
@@ -313,14 +315,14 @@ func (c *Cluster) addKey(f *flows.ClusterFacts, o metav1.Object) {
 	}
 }
 
-// Apply implements [engine.Cluster]: a server-side apply without force.
+// Apply implements [engine.Cluster], as a server-side apply without force.
 func (c *Cluster) Apply(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	return c.write(ctx, "apply", objects, func(o wire.Object) (flows.Verb, error) {
 		return c.store.apply(o, wire.FieldManager)
 	})
 }
 
-// Delete implements [engine.Cluster]: in the background, children follow.
+// Delete implements [engine.Cluster]. Children are deleted in later ticks.
 func (c *Cluster) Delete(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	return c.write(ctx, "delete", objects, c.store.remove)
 }
@@ -351,20 +353,20 @@ func (c *Cluster) write(ctx context.Context, what string, objects []wire.Object,
 			return changes, fmt.Errorf("%s %s: %w", what, apply.Name(o), err)
 		}
 		if verb == "" {
-			continue // it did not exist
+			continue // the object did not exist
 		}
 		change := flows.Change{Side: c.side, Verb: verb, Object: apply.Name(o)}
 		c.log = append(c.log, change)
 		changes = append(changes, change)
 		if verb != flows.Unchanged {
-			c.notify() // a watch does not report objects that stay as they are
+			c.notify() // a watch does not report unchanged objects
 		}
 	}
 	return changes, nil
 }
 
-// intervene acts as another program: it deletes an object with its content, and creates
-// another one of its name.
+// intervene simulates another program: it deletes an object with its content, and
+// creates another one with the same name.
 func (c *Cluster) intervene(o wire.Object) error {
 	r := c.store.records[c.store.keyOf(o)]
 	if c.behaviour.Meanwhile == nil || r == nil {
@@ -389,6 +391,6 @@ func (c *Cluster) Changed() <-chan struct{} { return c.changed }
 func (c *Cluster) notify() {
 	select {
 	case c.changed <- struct{}{}:
-	default: // one value stands for any number of changes
+	default: // one value may stand for several changes
 	}
 }

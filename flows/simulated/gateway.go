@@ -16,36 +16,35 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// gateway is the operator's work for a GatewayServer or GatewayClient, and the tunnel of its
-// pod.
+// gateway is the state of the operator's work for a GatewayServer or GatewayClient, and the
+// tunnel of its pod.
 type gateway struct {
-	key       wgtypes.Key // as published
-	next      wgtypes.Key // announced, not used yet; zero: none
+	key       wgtypes.Key // the published key
+	next      wgtypes.Key // announced, but not used yet; zero: none
 	published bool
-	age       int // ticks since the first one with it
+	age       int // ticks since the first tick with the gateway
 	pod       *flows.PodFacts
-	pods      int       // how many it has had
-	starting  time.Time // the end of the pod's start
-	ending    bool      // its GatewayServer or GatewayClient is gone
+	pods      int       // the number of pods so far
+	starting  time.Time // the time at which the pod has started
+	ending    bool      // the GatewayServer or GatewayClient is deleted
 
 	tunnel
 }
 
-// tunnel is a gateway pod's knowledge of its tunnel.
+// tunnel is the state of a tunnel in its gateway pod.
 type tunnel struct {
-	pings      *ping.Tracker // nil until the first
-	pinged     time.Time     // the last one
+	pings      *ping.Tracker // nil until the first ping
+	pinged     time.Time     // the time of the last ping
 	looked     time.Time
 	handshake  time.Time // zero: none since the tunnel began or, on a client, since it last dialled
 	traffic    ping.Traffic
 	silence    ping.Silence
 	podTraffic *time.Time
 	generation int64
-	inForce    time.Time // when generation came into force
-	log        []string  // of the pod
+	inForce    time.Time // when the gateway began to use generation
+	log        []string  // the pod's log
 }
 
-// tell writes a line of the pod's log.
 func (t *tunnel) tell(now time.Time, message, name string, value any) {
 	text, err := json.Marshal(map[string]any{"time": now, "level": "INFO", "msg": message, name: value})
 	if err == nil {
@@ -53,7 +52,6 @@ func (t *tunnel) tell(now time.Time, message, name string, value any) {
 	}
 }
 
-// start starts a new pod for the gateway.
 func (g *gateway) start(o metav1.Object) {
 	suffix := "7c9d"
 	if g.pods > 0 {
@@ -64,8 +62,8 @@ func (g *gateway) start(o metav1.Object) {
 	g.pod = &flows.PodFacts{Namespace: o.GetNamespace(), Name: wire.GatewayObjectName(o.GetName()) + "-" + suffix, Gateway: o.GetName(), Waiting: "ContainerCreating"}
 }
 
-// KillGateway ends the pod of the gateway for a peer. Kubernetes makes another one, which is
-// ready after the given time. KillGateway reports whether there is such a gateway.
+// KillGateway ends the pod of the gateway for a peer. Kubernetes creates another pod, which
+// is ready after the given time. KillGateway returns false if there is no such gateway.
 func (c *Cluster) KillGateway(peer wire.ClusterID, after time.Duration) bool {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -94,12 +92,13 @@ func (c *Cluster) runPod(g *gateway) bool {
 	return true
 }
 
-// reportInterval is how often a gateway, ours or Liqo's, renews an unchanged report.
+// reportInterval is the time after which a gateway, ours or Liqo's, writes an unchanged
+// report again.
 const reportInterval = 10 * time.Second
 
-// report writes the gateway pod's report on its tunnel, and returns whether something has
-// changed or is about to. A renewal is no change. If an answer is overdue, a change is about
-// to come.
+// report writes the gateway pod's report about its tunnel. It returns true if something has
+// changed, or if an answer is overdue, because then a change will follow. Writing an
+// unchanged report again is no change.
 func (c *Cluster) report(o wire.Object, g *gateway) bool {
 	conn := c.store.records[key{networkingv1beta1.ConnectionKind, o.GetNamespace(), wire.GatewayObjectName(o.GetName())}].
 		object.(*networkingv1beta1.Connection)
@@ -136,7 +135,7 @@ func (c *Cluster) report(o wire.Object, g *gateway) bool {
 	if same && now.Sub(written) < reportInterval {
 		return overdue
 	}
-	c.notify() // a watch reports renewals, too
+	c.notify() // a watch reports this, too
 	conn.Status.Value = value
 	latency := time.Duration(0)
 	if value == networkingv1beta1.Connected {
@@ -158,11 +157,11 @@ func (c *Cluster) report(o wire.Object, g *gateway) bool {
 // way is the path of a gateway's packets to the other gateway.
 type way struct {
 	Link
-	hasKey  bool   // the peer's public key is known
-	open    bool   // the gateways' packets reach each other
-	dialled string // by a client, as its reports write it
-	heard   string // the peer's address, if the peer reaches this gateway
-	nextKey string // of the peer, as it announced it
+	hasKey  bool   // true if the peer's public key is known
+	open    bool   // true if the gateways' packets reach each other
+	dialled string // the address that a client dials, in the form of reports
+	heard   string // the peer's address, if the peer's packets arrive
+	nextKey string // the next key that the peer has announced
 	sends   float64
 	gets    float64 // bytes of pods per second
 	mtu     int
@@ -202,7 +201,8 @@ func (c *Cluster) way(o wire.Object, g *gateway) way {
 	return w
 }
 
-// knows reports whether k is the peer's key, or the next one that it announced.
+// knows reports whether k is the peer's present key, or the next key that the peer has
+// announced.
 func knows(p *networkingv1beta1.PublicKey, k *wgtypes.Key) bool {
 	return slices.Equal(p.Spec.PublicKey, k[:]) || p.Annotations[wire.AnnotationNextPublicKey] == k.String()
 }
@@ -229,18 +229,20 @@ func dialled(here, there *Cluster, peer, theirs flows.End) bool {
 }
 
 const (
-	// pingBytes is the size of a ping and its answer, as WireGuard counts them.
+	// pingBytes is the size of a ping and its answer, as counted by WireGuard.
 	pingBytes = 2 * 148
-	// handshakeBytes is the size of WireGuard's packet to a silent peer, once a second.
+	// handshakeBytes is the size of the packet that WireGuard sends once a second to a peer
+	// that does not answer.
 	handshakeBytes = 148
-	// rekey is how often WireGuard makes another handshake while there is traffic.
+	// rekey is the time after which WireGuard makes another handshake while there is
+	// traffic.
 	rekey = 2 * time.Minute
-	// longestSleep is the longest time between two ticks in which a gateway counts as
-	// pinging all the time.
+	// longestSleep is the longest time between two ticks in which a gateway is assumed to
+	// ping all the time.
 	longestSleep = time.Minute
 )
 
-// ping sends the pings that were due since the last tick, and takes the answers.
+// ping sends the pings that are due since the last tick, and receives the answers.
 func (t *tunnel) ping(now time.Time, generation int64, w way, chance func() float64) {
 	if t.pings == nil {
 		t.pings = ping.NewTracker(ping.Timing{})
@@ -248,7 +250,7 @@ func (t *tunnel) ping(now time.Time, generation int64, w way, chance func() floa
 	if t.looked.IsZero() || now.Sub(t.looked) > longestSleep {
 		t.looked, t.pinged = now, now.Add(-ping.DefaultInterval)
 	}
-	if generation != t.generation { // it pings at once to test the new settings
+	if generation != t.generation { // the gateway pings at once to test the new settings
 		t.generation, t.inForce, t.pinged = generation, now.Add(-time.Millisecond), now.Add(-ping.DefaultInterval)
 	}
 	over := now.Sub(t.looked)
@@ -282,8 +284,8 @@ func (t *tunnel) ping(now time.Time, generation int64, w way, chance func() floa
 	}
 }
 
-// reportOf derives a gateway's state. TestSimulatedGatewaysSayWhatOursSay, of package agent,
-// compares it with our gateways.
+// reportOf computes a gateway's state. TestSimulatedGatewaysSayWhatOursSay, in package
+// agent, compares the result with our gateways.
 func (c *Cluster) reportOf(now time.Time, o wire.Object, g *gateway, w way) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	r := wire.Report{
 		At: now, Interval: wire.Seconds(reportInterval / time.Second), NextKey: w.nextKey,

@@ -16,20 +16,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// An installed operator finds these values on the cluster.
+// Values that an installed operator finds on the cluster.
 const (
 	podRange     networkingv1beta1.CIDR = "10.244.0.0/16"
 	serviceRange networkingv1beta1.CIDR = "10.96.0.0/12"
 )
 
-// Bare removes every installation from the cluster.
+// Bare removes all installations from the cluster.
 func (c *Cluster) Bare() {
 	c.Be(func(f *flows.ClusterFacts) {
 		f.Software, f.ID, f.HasCRDs, f.Networks = flows.NoSoftware, "", false, render.Networks{}
 	})
 }
 
-// Installation is the answer to [flows.AskInstallation].
+// Installation returns the answer to [flows.AskInstallation].
 func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, error) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -49,9 +49,9 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 	return f, ctx.Err()
 }
 
-// install is one stage of an installation: definitions are served a tick after they were applied.
-// The operator begins a tick after its Deployment exists, and finds the address ranges one tick
-// later.
+// install simulates one step of an installation. The API server serves a CRD a tick after it was
+// applied. The operator begins a tick after its Deployment exists, and finds the address ranges
+// one tick later.
 func (c *Cluster) install() (news bool) {
 	var program bool
 	var told render.InstallParams
@@ -105,8 +105,8 @@ func (c *Cluster) install() (news bool) {
 	return true
 }
 
-// addRanges announces ranges of pods that an admin gives later, as the operator does. It replaces
-// none.
+// addRanges publishes ranges of pods that an admin has stated later, as the operator does. It
+// replaces none.
 func (c *Cluster) addRanges(told render.InstallParams) (news bool) {
 	f := &c.identity
 	for _, o := range render.ClusterNetworks(f.Namespace, wire.NetworkPodCIDR, told.PodCIDRs, render.StatedByInstall+"--pod-cidr") {

@@ -30,30 +30,33 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Lending describes how Liqo deviates in lending.
+// Lending describes deviations of Liqo in lending.
 type Lending struct {
 	// NoNonces, NoSignatures, NoTenants, NoReplicas, NoSlices and NoNodes each stop one
-	// of its controllers.
+	// of Liqo's controllers.
 	NoNonces, NoSignatures, NoTenants, NoReplicas, NoSlices, NoNodes bool
-	// Denies is the type of the conditions of slices that the provider denies.
+	// Denies is the type of the condition that the provider denies in ResourceSlices.
 	Denies authv1beta1.ResourceSliceConditionType
-	// Hides keeps consumers from reaching this cluster's API server directly.
+	// Hides makes this cluster's API server unreachable for consumers without the tunnel.
 	Hides bool
-	// KubeletWaiting keeps the pods of virtual nodes from running; it is the reason.
+	// KubeletWaiting is the reason that pods of virtual kubelets don't run; "" if they
+	// run.
 	KubeletWaiting string
-	// Taken are names of namespaces that consumers can't have here.
+	// Taken has names of namespaces that this cluster already uses, so that consumers
+	// can't have them.
 	Taken []string
-	// Proxy is the address of this cluster's API server for peers, in its external range.
+	// Proxy is the address in its external range at which peers reach this cluster's API
+	// server.
 	Proxy string
-	// Reinstalled gives the cluster another key.
+	// Reinstalled gives another key to the cluster.
 	Reinstalled bool
-	// Capacity is the resources of the cluster's nodes. Known has the users with rights
-	// here.
+	// Capacity has the resources of the cluster's nodes. Known has the users with rights
+	// on the cluster.
 	Capacity corev1.ResourceList
 	Known    map[string]string
 }
 
-// LiqoPair are two clusters with Liqo.
+// LiqoPair returns two clusters with Liqo.
 func LiqoPair() *Pair {
 	p := NewPair()
 	for _, c := range []*Cluster{p.A, p.B} {
@@ -62,7 +65,7 @@ func LiqoPair() *Pair {
 	return p
 }
 
-// key is the cluster's own key: it follows from its ID.
+// key returns the cluster's own key. It is computed from the cluster's ID.
 func (c *Cluster) key() ed25519.PrivateKey {
 	seed := sha256.Sum256([]byte(fmt.Sprint(c.identity.ID, c.behaviour.Lending.Reinstalled)))
 	return ed25519.NewKeyFromSeed(seed[:])
@@ -85,7 +88,7 @@ func (c *Cluster) request() *peering.Request {
 	return &r
 }
 
-// lendingFacts are the lending facts of a cluster with Liqo.
+// lendingFacts returns the facts about lending of a cluster with Liqo.
 func (c *Cluster) lendingFacts() *lending.Facts {
 	l := &lending.Facts{Request: c.request(), Waiting: map[string]string{}, ControlPlane: []string{fmt.Sprintf("172.18.0.%d", c.host)}}
 	l.Capacity, l.Known = c.behaviour.Lending.Capacity, c.behaviour.Lending.Known
@@ -102,7 +105,7 @@ func (c *Cluster) lendingFacts() *lending.Facts {
 	return l
 }
 
-// lend is one stage of all of Liqo's controllers except those of the network.
+// lend simulates one step of all of Liqo's controllers except those for the network.
 func (c *Cluster) lend() bool {
 	b := c.behaviour.Lending
 	changed := false
@@ -147,7 +150,7 @@ func (c *Cluster) handshake(s *corev1.Secret, b Lending) bool {
 	return false
 }
 
-// release removes an object that only a finalizer holds.
+// release removes an object whose deletion only waits for a finalizer.
 func (c *Cluster) release(o wire.Object, ready bool) bool {
 	if ready {
 		delete(c.store.records, c.store.keyOf(o))
@@ -155,7 +158,7 @@ func (c *Cluster) release(o wire.Object, ready bool) bool {
 	return ready
 }
 
-// hasReplicas reports whether this consumer has objects to be removed on the provider.
+// hasReplicas reports whether the provider still has objects of this consumer.
 func (c *Cluster) hasReplicas(provider wire.ClusterID) bool {
 	return slices.ContainsFunc(c.store.sorted(), func(r *record) bool {
 		labels := r.object.GetLabels()
@@ -205,8 +208,8 @@ func (c *Cluster) authParams(certificate []byte, proxy *string) authv1beta1.Auth
 	return authv1beta1.AuthParams{CA: []byte("CA of " + c.identity.ID), SignedCRT: certificate, APIServer: c.identity.Server, ProxyURL: proxy}
 }
 
-// sign returns the certificate for a request, kept in a Secret; nil if an earlier request
-// of that name was different.
+// sign returns the certificate for a request, which it keeps in a Secret; nil if an
+// earlier request with the same name was different.
 func (c *Cluster) sign(namespace, name string, remote wire.ClusterID, csr []byte) []byte {
 	s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, Labels: map[string]string{wire.LabelRemoteCluster: string(remote)},
@@ -258,7 +261,7 @@ func (c *Cluster) useIdentity(i *authv1beta1.Identity) bool {
 	return false
 }
 
-// seeClusters keeps the ForeignCluster of the peer, as Liqo does.
+// seeClusters creates and updates the ForeignCluster of the peer, as Liqo does.
 func (c *Cluster) seeClusters() bool {
 	other := c.world.other(c)
 	fc := &corev1beta1.ForeignCluster{
@@ -295,9 +298,9 @@ func (c *Cluster) seeClusters() bool {
 	return true
 }
 
-// replicate keeps a copy of a consumer's object on the provider, and reports whether it
-// has changed something. status gets the copy, and reports the same. A deletion of the
-// object waits until the copy is gone.
+// replicate keeps a copy of a consumer's object on the provider. It returns true if it
+// has changed something. status gets the copy, and also returns true after a change. A
+// deletion of the object waits until the copy is gone.
 func (c *Cluster) replicate(local *record, status func(remote wire.Object) bool) bool {
 	other, o := c.world.other(c), local.object
 	if c.behaviour.Lending.NoReplicas || o.GetLabels()[peering.LabelDestination] != string(other.identity.ID) {
@@ -360,7 +363,7 @@ func (c *Cluster) serveSlice(r *record, s *authv1beta1.ResourceSlice, b Lending)
 	return s.DeletionTimestamp == nil && c.makeNode(s)
 }
 
-// grant treats a slice as a provider's Liqo does.
+// grant answers a ResourceSlice as a provider's Liqo does.
 func (c *Cluster) grant(s *authv1beta1.ResourceSlice, b Lending) bool {
 	say := func(what authv1beta1.ResourceSliceConditionType) authv1beta1.ResourceSliceCondition {
 		cond := authv1beta1.ResourceSliceCondition{Type: what, Status: authv1beta1.ResourceSliceConditionAccepted, LastTransitionTime: metav1.NewTime(c.clock())}
@@ -390,7 +393,7 @@ func (c *Cluster) grant(s *authv1beta1.ResourceSlice, b Lending) bool {
 	return true
 }
 
-// makeNode makes the Identity of a slice, and the VirtualNode.
+// makeNode creates the Identity for a ResourceSlice, and the VirtualNode.
 func (c *Cluster) makeNode(s *authv1beta1.ResourceSlice) bool {
 	if !lending.Accepted(s, authv1beta1.ResourceSliceConditionTypeAuthentication) {
 		return false

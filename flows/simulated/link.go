@@ -8,11 +8,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Link is the path between the gateways of two clusters, and the pods' traffic on it: the part
-// of the world that no program of ours makes.
+// Link is the path between the gateways of two clusters, with the pods' traffic on it. It
+// simulates what does not depend on our programs.
 type Link struct {
-	RoundTrip time.Duration // 0: that of a LAN
-	Jitter    time.Duration // the most that is added to it
+	RoundTrip time.Duration // 0: the round trip of a LAN
+	Jitter    time.Duration // the largest addition to RoundTrip
 	Loss      float64       // share of the packets that don't arrive, 0 to 1
 	Closed    bool          // to UDP, in both directions
 	// Traffic of pods in bytes per second: from the cluster whose name comes first, and back
@@ -39,7 +39,6 @@ func ends(a, b wire.ClusterID) [2]wire.ClusterID {
 	return [2]wire.ClusterID{min(a, b), max(a, b)}
 }
 
-// roundTrip is the round trip of one ping.
 func (l Link) roundTrip(chance func() float64) time.Duration {
 	d := cmp.Or(l.RoundTrip, lan)
 	if l.Jitter > 0 {
@@ -48,8 +47,8 @@ func (l Link) roundTrip(chance func() float64) time.Duration {
 	return d
 }
 
-// rates are the bytes per second that pods send and get. They vary within minutes, and drop
-// with losses.
+// rates returns the bytes per second that pods send and receive. They vary within minutes, and
+// are lower with lost packets.
 func (l Link) rates(first bool, now time.Time) (sends, gets float64) {
 	minutes := float64(now.UnixNano()) / float64(time.Minute)
 	load := func(mean float64) float64 {

@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// runNode runs the objects of a VirtualNode, or removes them, one per call.
+// runNode creates or deletes one object of a VirtualNode in each call.
 func (c *Cluster) runNode(v *offloadingv1beta1.VirtualNode) bool {
 	labels := map[string]string{wire.LabelRemoteCluster: string(v.Spec.ClusterID)}
 	kubelet := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: metav1.ObjectMeta{
@@ -68,7 +68,7 @@ func (c *Cluster) runNode(v *offloadingv1beta1.VirtualNode) bool {
 	return false
 }
 
-// serveMap creates and removes the namespaces of a consumer.
+// serveMap creates and deletes the namespaces of a consumer.
 func (c *Cluster) serveMap(r *record, m *offloadingv1beta1.NamespaceMap, b Lending) bool {
 	if m.Labels[peering.LabelReplicated] != "true" {
 		return c.replicate(r, func(remote wire.Object) bool {

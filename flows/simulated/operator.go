@@ -22,8 +22,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// work is one stage of all controllers of a cluster. Each controller makes at most
-// one change to each object, so that observers see the states in between.
+// work lets all controllers of a cluster make one step. A controller makes at most
+// one change to each object in a step, so that observers see the states in
+// between.
 func (c *Cluster) work() bool {
 	changed := c.store.collect()
 	changed = c.endPods() || changed
@@ -99,8 +100,8 @@ func (c *Cluster) fixMTUs() bool {
 	return changed
 }
 
-// configure remaps the peer's ranges in three stages: none, half of them, all of
-// them.
+// configure assigns remapped ranges to the peer in three steps: none, half of
+// them, all of them.
 func (c *Cluster) configure(o *networkingv1beta1.Configuration) bool {
 	if c.behaviour.NoCIDRs {
 		return false
@@ -131,8 +132,8 @@ func (c *Cluster) configure(o *networkingv1beta1.Configuration) bool {
 	return true
 }
 
-// renumber changes the ranges under which the peer is seen, in three stages: both
-// are announced, the next is used, the former is released.
+// renumber changes the ranges under which the peer is seen, in three steps: both
+// ranges are published, the next one is used, the former one is released.
 func (c *Cluster) renumber(o *networkingv1beta1.Configuration) bool {
 	asked, err := wire.ParseRenumbering(o)
 	if err != nil || c.identity.Software != flows.Operator {
@@ -177,7 +178,8 @@ func (c *Cluster) renumber(o *networkingv1beta1.Configuration) bool {
 	return true
 }
 
-// next returns, for each range to be left, the next range and the present one.
+// next returns pairs of the next and the present range, for each range that is
+// given up.
 func (c *Cluster) next(o *networkingv1beta1.Configuration, kind string, reals, seen []networkingv1beta1.CIDR, leaves func(networkingv1beta1.CIDR) bool, more ...wire.Alias) []wire.Alias {
 	taken := slices.Concat(seen, o.Status.Remote.CIDR.Pod, o.Status.Remote.CIDR.External)
 	for _, a := range more {
@@ -203,8 +205,8 @@ func (c *Cluster) condition(o *networkingv1beta1.Configuration, status metav1.Co
 	})
 }
 
-// remap allocates as the operator does; a range that can't be allocated is left
-// empty.
+// remap assigns ranges as the operator does. A range for which no room is left
+// stays empty.
 func (c *Cluster) remap(o *networkingv1beta1.Configuration, kind string, cidrs []networkingv1beta1.CIDR, taken ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR {
 	var busy []ipam.Reservation
 	for _, r := range slices.Concat(c.identity.Networks.Pod, c.identity.Networks.External, taken, c.ofOthers(o), []networkingv1beta1.CIDR{"10.96.0.0/12"}) {
@@ -226,19 +228,19 @@ func (c *Cluster) remap(o *networkingv1beta1.Configuration, kind string, cidrs [
 	return out
 }
 
-// ofOthers are the ranges under which the cluster sees its other peers.
+// ofOthers returns the ranges under which the cluster sees its other peers.
 func (c *Cluster) ofOthers(o *networkingv1beta1.Configuration) (all []networkingv1beta1.CIDR) {
 	for _, r := range c.store.records {
 		if other, ok := r.object.(*networkingv1beta1.Configuration); ok && remoteOf(other) != remoteOf(o) && other.Status.Remote != nil {
 			all = append(append(all, other.Status.Remote.CIDR.Pod...), other.Status.Remote.CIDR.External...)
 		}
 	}
-	slices.Sort(all) // the same in each run
+	slices.Sort(all) // the order must be the same in each run
 	return all
 }
 
-// runGateway advances one gateway by a stage: key and Connection, endpoint, pod,
-// and then the pod's own report on its tunnel.
+// runGateway lets one gateway make one step. The steps are the key and the
+// Connection, the endpoint, the pod, and then the pod's reports about its tunnel.
 func (c *Cluster) runGateway(o wire.Object, fresh bool, setSecret func(*corev1.ObjectReference)) bool {
 	g := c.gateways[o.GetUID()]
 	if g == nil {
@@ -268,7 +270,7 @@ func (c *Cluster) runGateway(o wire.Object, fresh bool, setSecret func(*corev1.O
 	return c.runPod(g) || c.report(o, g)
 }
 
-// rotate makes the next key, or puts it to use, as the annotations request.
+// rotate creates the next key, or uses it, as the annotations request.
 func (c *Cluster) rotate(o wire.Object, g *gateway) bool {
 	asks := o.GetAnnotations()
 	text := base64.StdEncoding.EncodeToString
@@ -297,7 +299,6 @@ func setAnnotation(o metav1.Object, name, value string) {
 	o.SetAnnotations(annotations)
 }
 
-// ensureConnection makes the Connection for the reports of the gateway's pod.
 func (c *Cluster) ensureConnection(o wire.Object) bool {
 	role := networkingv1beta1.ConnectionTypeServer
 	if _, ok := o.(*networkingv1beta1.GatewayClient); ok {
@@ -344,7 +345,7 @@ func (c *Cluster) expose(s *networkingv1beta1.GatewayServer, g *gateway) bool {
 	return true
 }
 
-// nodePort is the first free node port, counted from the cluster's own start.
+// nodePort returns the first free node port. Each cluster begins at another port.
 func (c *Cluster) nodePort(s *networkingv1beta1.GatewayServer) int32 {
 	taken := map[int32]bool{}
 	for _, r := range c.store.records {
@@ -370,7 +371,7 @@ func (c *Cluster) endpoint(s *networkingv1beta1.GatewayServer, g *gateway) *netw
 		case s.Spec.Endpoint.NodePort != nil:
 			e.Port = *s.Spec.Endpoint.NodePort
 		case was != nil && was.Port >= 30000 && was.Port <= 32767:
-			e.Port = was.Port // a Service keeps the port that it got
+			e.Port = was.Port // a Service keeps its port
 		}
 	case corev1.ServiceTypeLoadBalancer:
 		if c.behaviour.LoadBalancerPending || g.age < loadBalancerTicks {

@@ -1,19 +1,20 @@
-// Package simulated has clusters in memory: for the demonstration, and for tests of the
-// programs that use package flows.
+// Package simulated has clusters in memory. They are for the demonstration, and for
+// tests of the programs that use package flows.
 //
 //	p := simulated.NewPair()
 //	p.B.Behave(func(b *simulated.Behaviour) { b.LoadBalancerPending = true })
 //	err := engine.Run(ctx, plan, p.A, p.B, emit, engine.Options{Now: p.Now})
 //
-// The clusters hold state; they expect no calls. Apply is a server-side apply with field
-// ownership, objects have owners and are collected with them, and a simulated operator
-// works on each cluster, one stage per [World.Tick]. Keys, endpoints, pods, remapped
-// addresses and Connections appear one after another, so a run passes through all the
-// states in between. Gateways ping each other over a [Link], and report the results.
-// [Behaviour] and [World.Join] cause failures. [Cluster.Log] has the writes.
+// The clusters have a state; tests don't tell them which calls to expect. Apply is a
+// server-side apply with field ownership, and objects are deleted after their owners. A
+// simulated operator works on each cluster, one step per [World.Tick]. Keys, endpoints,
+// pods, remapped addresses and Connections appear one after another, so a run passes
+// through all the states in between. Gateways ping each other over a [Link], and report
+// the results. [Behaviour] and [World.Join] cause failures. [Cluster.Log] returns the
+// writes.
 //
-// Everything is deterministic, also when several goroutines use the clusters: time is a
-// fake clock that only ticks move, and UIDs, keys and losses are made from counters.
+// Everything is deterministic, even if several goroutines use the clusters: only ticks
+// move the clock, and UIDs, keys and losses are made from counters.
 package simulated
 
 import (
@@ -27,13 +28,14 @@ import (
 // Pair is a world of two clusters.
 type Pair struct {
 	*World
-	// A is rome, B is milan. Both have our operator, and the same address ranges.
+	// A is rome, B is milan. Both have our operator, and both have the same address
+	// ranges.
 	A, B *Cluster
 }
 
-// NewPair makes two clusters, rome and milan, with the operator installed and
-// nothing between them. Their pods' range 10.244.0.0/16 and their external
-// range 10.70.0.0/16 are the same, so that remapping has something to do.
+// NewPair makes two clusters, rome and milan, with the operator installed and without a
+// connection. Both have the range 10.244.0.0/16 of pods and the external range
+// 10.70.0.0/16, so that these ranges have to be remapped.
 func NewPair() *Pair {
 	p := &Pair{World: NewWorld(Epoch())}
 	p.A = p.Add("rome", 10)
@@ -42,7 +44,7 @@ func NewPair() *Pair {
 	return p
 }
 
-// Log is the list of writes to both clusters, A's first.
+// Log returns the writes to both clusters, A's first.
 func (p *Pair) Log() []flows.Change { return append(p.A.Log(), p.B.Log()...) }
 
 // Forget empties both logs.
@@ -51,7 +53,7 @@ func (p *Pair) Forget() {
 	p.B.Forget()
 }
 
-// Side is the cluster of a side.
+// Side returns the cluster of a side.
 func (p *Pair) Side(s flows.Side) *Cluster {
 	if s == flows.B {
 		return p.B
@@ -62,9 +64,9 @@ func (p *Pair) Side(s flows.Side) *Cluster {
 // liqoctlManager is the field manager of the objects that ConnectByLiqoctl makes.
 const liqoctlManager = "liqoctl"
 
-// ConnectByLiqoctl makes a connection as another tool would. The clusters are connected
-// when it returns, the server is a NodePort on the given side, and neither the names nor
-// the labels nor the field managers are ours.
+// ConnectByLiqoctl makes a connection as another tool would. When it returns, the
+// clusters are connected, and the server on the given side has a NodePort. The names,
+// labels and field managers are not ours.
 func (p *Pair) ConnectByLiqoctl(server flows.Side) {
 	for _, c := range []*Cluster{p.A, p.B} {
 		tenant := c.liqoctlTenant()
@@ -96,7 +98,7 @@ func (p *Pair) ConnectByLiqoctl(server flows.Side) {
 	p.Settle()
 }
 
-// renamed gives o another name, and removes the label that marks it as ours.
+// renamed changes the name of o, and removes the label that marks it as ours.
 func renamed[O wire.Object](o O, name string) O {
 	o.SetName(name)
 	labels := o.GetLabels()
@@ -105,14 +107,14 @@ func renamed[O wire.Object](o O, name string) O {
 	return o
 }
 
-// liqoctlTenant has another namespace than our program would use.
+// liqoctlTenant returns a namespace that differs from our program's default.
 func (c *Cluster) liqoctlTenant() render.Tenant {
 	t := c.Tenant()
 	t.Namespace += "-by-liqoctl"
 	return t
 }
 
-// gateway is the cluster's only gateway, with its kind set.
+// gateway returns the cluster's only gateway, with its kind set.
 func (c *Cluster) gateway() wire.Object {
 	for _, o := range c.Objects() {
 		switch o.(type) {

@@ -16,8 +16,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Equipped is a cluster with all the optional abilities of a real one. Most tests are about
-// messages of a cluster without them.
+// Equipped is a cluster with all the optional abilities of a real one. Most tests check the
+// messages for a cluster without them.
 type Equipped struct{ *Cluster }
 
 var (
@@ -26,7 +26,7 @@ var (
 	_ engine.Finder = Equipped{}
 )
 
-// Ask implements [engine.Cluster]: there are no NetworkPolicies.
+// Ask implements [engine.Cluster]. The cluster has no NetworkPolicies.
 func (c Equipped) Ask(ctx context.Context, q flows.Question) (flows.Reply, error) {
 	if q, ok := q.(flows.AskPolicies); ok {
 		return flows.Read(q, policy.Facts{}), ctx.Err()
@@ -86,7 +86,7 @@ func (c Equipped) StartProbe(_ context.Context, r engine.ProbeRequest, progress 
 	return p, nil
 }
 
-// node is the node on which pods run.
+// node returns the name of the node on which pods run.
 func (c *Cluster) node() string {
 	if len(c.identity.Nodes) > 0 {
 		return c.identity.Nodes[0].Name

@@ -13,7 +13,8 @@ import (
 
 var _ engine.Reacher = (*Cluster)(nil)
 
-// longest is the largest packet that passes between pods of the two clusters.
+// longest is the size of the largest packet that passes between pods of the two
+// clusters.
 const longest = 1500
 
 // API implements [engine.Reacher].
@@ -32,7 +33,7 @@ func (c *Cluster) StartReach(_ context.Context, r engine.ReachRequest) (engine.R
 	return &reachPod{cluster: c, request: r}, nil
 }
 
-// Probes is the number of pods that test the ways between the clusters.
+// Probes returns the number of test pods that exist.
 func (c *Cluster) Probes() int {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
@@ -94,5 +95,5 @@ func (p *reachPod) Remove(ctx context.Context) error {
 	p.cluster.world.mu.Lock()
 	defer p.cluster.world.mu.Unlock()
 	p.cluster.probes--
-	return ctx.Err() // otherwise the end of a context stays unnoticed
+	return ctx.Err() // so that callers notice that the context has ended
 }

@@ -37,17 +37,17 @@ type store struct {
 
 type key struct{ kind, namespace, name string }
 
-// record is one object.
 type record struct {
 	object wire.Object // with its kind set
-	// owned is each manager's last applied content: the fields that it owns.
+	// owned has the fields that each manager owns: the content that it has applied
+	// last.
 	owned map[string]map[string]any
-	// held is the number of ticks for which a deleted object still exists; Forever
-	// for always.
+	// held is the number of ticks for which a deleted object still exists; or
+	// Forever.
 	held int
 }
 
-// scheme is made once: that takes longer than most tests of a pair.
+// scheme is made once, because that takes longer than most tests.
 var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 	scheme, err := wire.Scheme()
 	if err == nil {
@@ -59,7 +59,7 @@ var scheme = sync.OnceValues(func() (*runtime.Scheme, error) {
 func newStore(c *Cluster) store {
 	scheme, err := scheme()
 	if err != nil {
-		panic("simulated: " + err.Error()) // it is a constant
+		panic("simulated: " + err.Error()) // the scheme is constant
 	}
 	return store{cluster: c, scheme: scheme, records: map[key]*record{}}
 }
@@ -95,7 +95,7 @@ func (s *store) apply(o wire.Object, manager string) (flows.Verb, error) {
 	k := s.keyOf(o)
 	r := s.records[k]
 	if k.kind == "Namespace" && manager == wire.FieldManager {
-		// Our program creates namespaces, and leaves those that exist as they are.
+		// Our program does not change an existing namespace.
 		if r != nil && !render.CreatedByUs(r.object) {
 			return flows.Unchanged, nil
 		}
@@ -111,7 +111,7 @@ func (s *store) apply(o wire.Object, manager string) (flows.Verb, error) {
 			return "", err
 		}
 		if k.kind == "Namespace" && manager == wire.FieldManager {
-			live.SetAnnotations(map[string]string{wire.AnnotationCreated: k.name}) // an apply never writes this
+			live.SetAnnotations(map[string]string{wire.AnnotationCreated: k.name}) // an apply never writes this annotation
 		}
 		r := s.create(k, live)
 		r.owned[manager] = want.Object
@@ -121,9 +121,9 @@ func (s *store) apply(o wire.Object, manager string) (flows.Verb, error) {
 	return s.merge(r, want.Object, manager)
 }
 
-// admit refuses new objects whose namespace does not exist or is being deleted.
+// admit refuses a new object if its namespace does not exist or is being deleted.
 func (s *store) admit(o metav1.Object) error {
-	if in := o.GetNamespace(); in == "" || in == corev1.NamespaceNodeLease { // Kubernetes makes that one
+	if in := o.GetNamespace(); in == "" || in == corev1.NamespaceNodeLease { // Kubernetes creates this namespace
 		return nil
 	}
 	ns := s.records[key{"Namespace", "", o.GetNamespace()}]
@@ -137,7 +137,7 @@ func (s *store) admit(o metav1.Object) error {
 	return nil
 }
 
-// create adds o with the fields that an API server sets on every object.
+// create adds o, with the fields that an API server sets in every object.
 func (s *store) create(k key, o wire.Object) *record {
 	s.cluster.ordinal++
 	o.SetUID(types.UID(fmt.Sprintf("%s-%04d", s.cluster.identity.ID, s.cluster.ordinal)))
@@ -153,7 +153,7 @@ func (s *store) create(k key, o wire.Object) *record {
 	return r
 }
 
-// merge changes a live object until it has everything that want has.
+// merge changes a live object so that it has all fields of want.
 func (s *store) merge(r *record, want map[string]any, manager string) (flows.Verb, error) {
 	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r.object)
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *store) merge(r *record, want map[string]any, manager string) (flows.Ver
 	return flows.Updated, nil
 }
 
-// conflict returns the manager of a field that our program would change with want.
+// conflict returns the manager of a field that want would change.
 func (r *record) conflict(want map[string]any) (manager string, taken bool) {
 	live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r.object)
 	if err != nil {
@@ -210,19 +210,19 @@ func (r *record) conflictWith(manager string, live, want map[string]any) (other 
 	return "", false
 }
 
-// applied notes the content that a manager has applied, as an API server does. at
-// is the time of a change of the spec; zero if it did not change.
+// applied records the content that a manager has applied, as an API server does.
+// at is the time of a change of the spec; zero if the spec did not change.
 func (r *record) applied(manager string, at time.Time) {
 	fields := fieldpath.NewSet()
 	addFields(fields, nil, r.owned[manager])
 	r.written(manager, metav1.ManagedFieldsOperationApply, fields, at)
 }
 
-// written notes the fields of a manager, with the time to the second.
+// written records the fields of a manager, with the time to the second.
 func (r *record) written(manager string, operation metav1.ManagedFieldsOperationType, fields *fieldpath.Set, at time.Time) {
 	text, err := fields.ToJSON()
 	if err != nil {
-		panic("simulated: " + err.Error()) // names of fields can be written
+		panic("simulated: " + err.Error()) // names of fields can always be written
 	}
 	entry := metav1.ManagedFieldsEntry{
 		Manager: manager, Operation: operation, APIVersion: r.object.GetObjectKind().GroupVersionKind().GroupVersion().String(),
@@ -242,8 +242,7 @@ func (r *record) written(manager string, operation metav1.ManagedFieldsOperation
 	r.object.SetManagedFields(all)
 }
 
-// addFields adds the fields of an applied object to the set of its manager's
-// fields.
+// addFields adds the fields in content to set.
 func addFields(set *fieldpath.Set, path fieldpath.Path, content map[string]any) {
 	for name, v := range content {
 		at := append(slices.Clone(path), fieldpath.FieldNameElement(name))
@@ -263,7 +262,7 @@ func addFields(set *fieldpath.Set, path fieldpath.Path, content map[string]any) 
 
 func (s *store) typed(gvk schema.GroupVersionKind, content map[string]any) (wire.Object, error) {
 	if strings.HasSuffix(gvk.Kind, "Template") {
-		// Objects in a template don't have their final types.
+		// Objects in a template don't have their final Go types yet.
 		return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(content)}, nil
 	}
 	fresh, err := s.scheme.New(gvk)
@@ -277,10 +276,10 @@ func (s *store) typed(gvk schema.GroupVersionKind, content map[string]any) (wire
 	return fresh.(wire.Object), nil
 }
 
-// ownerReferences is the one list that is merged, by UID.
+// ownerReferences is the only list that is merged. Its key is the UID.
 const ownerReferences = "ownerReferences"
 
-// disagree reports whether want changes a field that owned also has.
+// disagree reports whether want has another value than live for a field in owned.
 func disagree(owned, want, live map[string]any) bool {
 	for name, w := range want {
 		o, ok := owned[name]
@@ -303,8 +302,7 @@ func disagree(owned, want, live map[string]any) bool {
 	return false
 }
 
-// withdraw removes the fields that a manager applied last time and does not apply
-// now.
+// withdraw removes the fields that a manager applied last time, but not this time.
 func withdraw(live, last, want map[string]any) {
 	for name, l := range last {
 		w, ok := want[name]
@@ -327,7 +325,7 @@ func withdraw(live, last, want map[string]any) {
 	}
 }
 
-// restore brings back withdrawn fields that another manager owns.
+// restore puts back withdrawn fields that another manager owns.
 func restore(live, before, owned map[string]any) {
 	for name, o := range owned {
 		was, ok := before[name]
@@ -348,7 +346,7 @@ func restore(live, before, owned map[string]any) {
 	}
 }
 
-// overlay puts want over live: maps are merged, everything else is replaced.
+// overlay writes want into live: maps are merged, all other values are replaced.
 func overlay(live, want map[string]any) {
 	for name, w := range want {
 		if name == ownerReferences {
@@ -383,8 +381,9 @@ func withoutOwners(all, gone, kept any) []any {
 	})
 }
 
-// remove deletes an object as it was seen; "" if it does not exist. Namespaces are
-// only marked, and so are gateways if the behaviour says so.
+// remove deletes an object that was observed; the verb is "" if it does not exist.
+// A namespace is only marked as being deleted, and so is a gateway if the
+// behaviour says so.
 func (s *store) remove(o wire.Object) (flows.Verb, error) {
 	k := s.keyOf(o)
 	r := s.records[k]
@@ -400,14 +399,14 @@ func (s *store) remove(o wire.Object) (flows.Verb, error) {
 	case b.DeletionTicks != 0 && isGateway(r.object):
 		r.hold(s.cluster.clock(), b.DeletionTicks)
 	case len(r.object.GetFinalizers()) > 0:
-		r.hold(s.cluster.clock(), Forever) // the program that wrote them removes the finalizer
+		r.hold(s.cluster.clock(), Forever) // the program that made them removes the finalizer
 	default:
 		delete(s.records, k)
 	}
 	return flows.Deleted, nil
 }
 
-// hold marks an object as being deleted, for a number of ticks.
+// hold marks an object as being deleted, and keeps it for a number of ticks.
 func (r *record) hold(now time.Time, ticks int) {
 	stamp := metav1.NewTime(now)
 	r.object.SetDeletionTimestamp(&stamp)
@@ -425,8 +424,8 @@ func isGateway(o wire.Object) bool {
 	return false
 }
 
-// collect is one round of Kubernetes' own controllers: objects without their
-// owners are deleted, one generation per round, and deletions end.
+// collect simulates one step of Kubernetes' own controllers: it deletes the
+// children of deleted objects, but not yet their children, and finishes deletions.
 func (s *store) collect() bool {
 	alive := map[types.UID]bool{}
 	for _, r := range s.records {
@@ -459,8 +458,8 @@ func (s *store) orphaned(o wire.Object, alive map[types.UID]bool) bool {
 	return len(owners) > 0 && !slices.ContainsFunc(owners, func(r metav1.OwnerReference) bool { return alive[r.UID] })
 }
 
-// ended reports whether a deletion is complete: for a namespace, when it is empty;
-// for objects in a namespace that is being deleted, at once.
+// ended reports whether a deletion can finish: that of a namespace, when it is
+// empty; that of an object in a deleted namespace, at once.
 func (s *store) ended(k key, r *record) bool {
 	ns := s.records[key{"Namespace", "", k.namespace}]
 	if k.namespace != "" && ns != nil && ns.object.GetDeletionTimestamp() != nil && r.object.GetDeletionTimestamp() == nil {

@@ -1,5 +1,5 @@
-// Package swap plans connections whose server may be on either side: if the client dials in
-// vain, it swaps the roles.
+// Package swap plans connections whose server may be on either side. If the client gets no
+// answer, the plan swaps the roles.
 package swap
 
 import (
@@ -12,17 +12,17 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// How long a client dials in vain before the other cluster hosts the server. Gateways that can
-// reach each other do so within a second after both run. A cloud's load balancer may get an
-// address minutes before it passes packets on.
+// These are the times without an answer after which the roles are swapped. Gateways that can
+// reach each other do so within a second after both run. A cloud's load balancer may have an
+// address minutes before it forwards packets.
 const (
 	dialledLong           = 20 * time.Second
 	dialledLongByBalancer = 4 * time.Minute
 )
 
 // Possible reports whether either cluster may host the server of a connection that does not
-// exist yet: nobody has chosen the server's side, or a setting that fits only one side. open
-// are the fields that the admin leaves to facts.
+// exist yet. It is false if the admin chose the server's side, or a setting that fits only one
+// side. open has the fields that facts decide.
 func Possible(p flows.Params, open flows.Fields, f flows.Facts) bool {
 	const ofOne = flows.FieldServer | flows.FieldNodePort | flows.FieldLoadBalancerIP | flows.FieldClientAddress | flows.FieldClientPort | flows.FieldRelay |
 		flows.FieldServerTemplate | flows.FieldClientTemplate
@@ -30,9 +30,9 @@ func Possible(p flows.Params, open flows.Fields, f flows.Facts) bool {
 	return !exists && p.Given&ofOne == 0 && (open.Has(flows.FieldServer) || p.Given&^flows.FieldMTU == 0)
 }
 
-// Connecting is [flows.Connecting] for such a connection: if the client gets no answer, it
-// swaps the roles, once. A firewall or a NAT passes answers to packets from behind it. asked
-// are the fields that the admin has chosen.
+// Connecting is [flows.Connecting] for such a connection. If the client gets no answer, it
+// swaps the roles once. This helps because a firewall or a NAT allows answers to packets that
+// come from behind it. asked has the fields that the admin chose.
 func Connecting(p flows.Params, asked flows.Fields) func(flows.Facts) flows.Plan {
 	run, why := flows.Connecting(p), ""
 	var since time.Time
@@ -65,7 +65,7 @@ func Connecting(p flows.Params, asked flows.Fields) func(flows.Facts) flows.Plan
 }
 
 // dialsInVain reports whether both gateways run and know each other's keys, and both report
-// that no packet of the client has come to the server.
+// that no packet of the client has arrived at the server.
 func dialsInVain(c flows.Connection) bool {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		s := c.Connected(side)

@@ -7,15 +7,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// cause is a reason that a node can't run an image. The words of containerd and CRI-O
-// distinguish these reasons.
+// cause is a reason that a node can't run an image. The error texts of containerd and
+// CRI-O distinguish these reasons.
 type cause struct {
-	words []string // any of them
+	words []string // a text with any of them has this cause
 	name  string
 	fix   []command.Hint
 }
 
-// causes are the known causes. Their commands are for an installation on the cluster.
+// causes returns the known causes. The commands in them are for an installation on the
+// cluster.
 func causes(on command.Cluster) []cause {
 	return []cause{
 		{
@@ -50,8 +51,8 @@ func causes(on command.Cluster) []cause {
 	}
 }
 
-// causeOf finds the cause in a kubelet's words, from the most certain to the least: "not
-// found" is part of other messages, too.
+// causeOf finds the cause in a kubelet's message. The most certain cause comes first,
+// because "not found" is also part of other messages.
 func causeOf(words string, on command.Cluster) cause {
 	all := causes(on)
 	i := slices.IndexFunc(all, func(c cause) bool {

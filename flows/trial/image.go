@@ -1,5 +1,4 @@
-// Package trial has the results of trials by short-lived pods, before anything is
-// applied.
+// Package trial has the results of short-lived test pods that run before a plan changes anything.
 package trial
 
 import (
@@ -18,22 +17,21 @@ import (
 // ImageTry is an image that nodes must be able to run before an installation uses it.
 type ImageTry struct {
 	Image string
-	// Pods are an admin's settings for the operator's pod, such as pull secrets and
-	// nodes. Agents are those for the pods that run on every node.
+	// Pods has an admin's settings for the operator's pod, such as pull secrets and nodes. Agents has
+	// the settings for the pods that run on every node.
 	Pods, Agents render.PodSettings
-	// Kinds are the nodes that will run it, by architecture.
+	// Kinds has the nodes that will run the image, by architecture.
 	Kinds []Kind
 }
 
-// Kind is the nodes of one architecture: an image usually runs on some architectures
-// only.
+// Kind has the nodes of one architecture, because an image usually runs on some architectures only.
 type Kind struct {
 	Arch  string
 	Nodes []string
 }
 
-// Each returns the settings of the pods that try the image: one with the operator's
-// settings, and, if nodes are of several kinds, one for each kind that gets an agent.
+// Each returns the settings of the pods that try the image: one pod has the operator's settings. If
+// there are several kinds of nodes, there is one more pod for each kind that gets an agent.
 func (t ImageTry) Each() []render.PodSettings {
 	all := []render.PodSettings{t.Pods}
 	if len(t.Kinds) < 2 {
@@ -49,31 +47,30 @@ func (t ImageTry) Each() []render.PodSettings {
 			s.NodeSelector = map[string]string{}
 		}
 		s.NodeSelector[corev1.LabelArchStable] = k.Arch
-		s.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // as agents do
+		s.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // agents tolerate every taint, too
 		all = append(all, s)
 	}
 	return all
 }
 
-// Image is the result of an [ImageTry]: a pod with the image started, or the reason that
-// it does not start, or the reason that nobody knows.
+// Image is the result of an [ImageTry]: the image has started, or has failed, or the result is unknown.
 type Image struct {
 	Image string
-	Node  string        // the node that tried, or several with commas between them; "" if none did
+	Node  string        // the node that tried, or several separated by commas; "" if none tried
 	Took  time.Duration // until the pods started
-	// Failed is the kubelet's message; "" if the pods started, or if that is unknown.
+	// Failed is the kubelet's message; "" if the pods started, or if this is unknown.
 	Failed string
-	// Unknown is the reason that the image was not tried; "" if it was.
+	// Unknown is the reason that the image was not tried; "" if it was tried.
 	Unknown string
-	// Refused is the API server's answer if it takes no such pod in the installation's namespace; "" if
-	// it does, or if that namespace does not exist yet.
+	// Refused is the API server's answer if the installation's namespace admits no such pod; "" if it
+	// does, or if the namespace does not exist yet.
 	Refused string
-	// Untried names further nodes that have to run it, and did not try; "" for none.
+	// Untried names the other nodes that need the image and did not try it; "" if there are none.
 	Untried string
 }
 
-// Joined joins the results of several pods. If one fails, that is the result: its node
-// could run nothing of the installation.
+// Joined joins the results of several pods. If one pod fails, its result is the result of all, because
+// its node could run no part of the installation.
 func (t ImageTry) Joined(all []Image) Image {
 	out := Image{Image: t.Image}
 	var started, unknown []string
@@ -103,8 +100,8 @@ func (t ImageTry) Joined(all []Image) Image {
 	return out
 }
 
-// untried names the nodes that did not try: first those of a kind without a successful
-// trial, with the reason.
+// untried names the nodes that did not try. Nodes of a kind without a successful trial come first, with
+// the reason.
 func (t ImageTry) untried(started, unknown []string) string {
 	var other, same []string
 	for _, k := range t.Kinds {
@@ -131,10 +128,10 @@ func some(nodes []string) string {
 	return strings.Join(nodes, "")
 }
 
-// NotTried begins the reason that the result of a trial is unknown.
+// NotTried is the beginning of a text that says why the result is unknown.
 const NotTried = "not tried: "
 
-// Text is the result in one sentence.
+// Text returns the result in one sentence.
 func (t Image) Text() string {
 	switch {
 	case t.Unknown != "":
@@ -155,7 +152,7 @@ func (t Image) Text() string {
 	return text
 }
 
-// Fix is the advice for the cluster's admin after a failed trial, the likeliest first.
+// Fix returns the advice after a failed trial, the most likely first.
 func (t Image) Fix(on command.Cluster) []command.Hint {
 	if t.Refused != "" {
 		return []command.Hint{

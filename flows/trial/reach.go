@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// Reach has the results of a trial by pods of two clusters, before there are gateways.
+// Reach has the results of test pods in two clusters, before gateways exist.
 type Reach struct {
 	At time.Time
-	// Ways are by the side that dials: index 0 is the way from A to B.
+	// Ways has the ways by the side that dials: index 0 is the way from A to B.
 	Ways [2]Way
 }
 
-// Way is from the pods of one cluster to a Service and to the API server of the other.
+// Way leads from the pods of one cluster to a Service and to the API server of the other
+// one.
 type Way struct {
-	// Unknown is the reason that UDP was not tried; "" if it was.
+	// Unknown is the reason that UDP was not tried; "" if it was tried.
 	Unknown string
 	Dials   []Dial
-	// Arrived is the number of packets that the pod behind the Service has seen. From has
-	// their source addresses there.
+	// Arrived is the number of packets that the pod behind the Service has received. From
+	// has the source addresses of these packets.
 	Arrived int
 	From    []string
 	API     API
@@ -32,23 +33,23 @@ type Dial struct {
 	Sent      int
 	Answered  int
 	RoundTrip time.Duration
-	// Largest is the largest packet that arrived unfragmented, in bytes with its IP header;
-	// 0 if unknown.
+	// Largest is the size of the largest packet that arrived unfragmented, in bytes with
+	// its IP header; 0 if unknown.
 	Largest int
-	Problem string // the reason that nothing could be sent
+	Problem string // the reason that no packet could be sent
 }
 
 // API is the result of a request to the other cluster's API server.
 type API struct {
 	URL     string
-	Unknown string // the reason that it was not tried; "" if it was
-	Problem string // "" if it has answered
+	Unknown string // the reason that it was not tried; "" if it was tried
+	Problem string // "" if the API server has answered
 }
 
 // Tried reports whether packets were sent.
 func (w Way) Tried() bool { return w.Unknown == "" && len(w.Dials) > 0 }
 
-// Open reports whether an address has answered: packets pass both ways.
+// Open reports whether an address has answered, so packets pass in both directions.
 func (w Way) Open() bool { return slices.ContainsFunc(w.Dials, Dial.open) }
 
 // Closed reports whether no address has answered, although packets were sent.

@@ -23,14 +23,14 @@ type DelegateParams struct {
 	// APIServer is the URL at which the other cluster's operator reaches this side's API server; ""
 	// means the URL of the admin's kubeconfig.
 	APIServer  [2]string
-	Namespaces [2]string // tenant namespaces of the connection; "" means the present one
+	Namespaces [2]string // tenant namespaces of the connection; "" means the connection's present namespace
 	// Wait makes the plan end when each operator has reached the other cluster.
 	Wait bool
 }
 
-// Delegate lets each operator write a changed endpoint or key to the other cluster. Each gets an
-// identity there, which may get and patch one gateway and one public key. All objects of an
-// identity belong to that gateway, and are deleted with it.
+// Delegate lets each operator write a changed endpoint or key to the other cluster. Each operator gets an
+// identity there, which may get and patch one gateway and one public key. All objects of an identity
+// belong to that gateway, and are deleted with it.
 func Delegate(p DelegateParams, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if steps := flows.Obstacles(f); len(steps) > 0 {
@@ -64,7 +64,7 @@ type delegation struct {
 	params DelegateParams
 }
 
-// obstacle is the reason why one side can't delegate; nil if there is none.
+// obstacle returns the reason that one side can't delegate, as a failed step; nil if there is none.
 func (d delegation) obstacle(side flows.Side) *flows.Step {
 	c, end := d.Facts.Sides[side], d.Ends[side]
 	var s flows.Step
@@ -93,7 +93,7 @@ func apiServerFlag(side flows.Side) string {
 	return map[flows.Side]string{flows.A: "--api-server", flows.B: "--remote-api-server"}[side]
 }
 
-// server is the URL at which the other side's operator will reach this side.
+// server returns the URL at which the other side's operator will reach this side.
 func (d delegation) server(side flows.Side) string {
 	if d.params.APIServer[side] != "" {
 		return d.params.APIServer[side]
@@ -118,7 +118,7 @@ func (d delegation) delegate(side flows.Side) render.Delegate {
 	return render.Delegate{Tenant: d.Ends[side].Tenant, Gateway: d.Gateway(side), PublicKey: d.Ends[side].PublicKey.Name}
 }
 
-// identity lists the steps that create the other operator's identity on this side.
+// identity returns the steps that create the other operator's identity on this side.
 func (d delegation) identity(side flows.Side) []flows.Step {
 	var steps []flows.Step
 	facts := d.known(side)
@@ -139,7 +139,8 @@ func (d delegation) identity(side flows.Side) []flows.Step {
 	return steps
 }
 
-// tokenSecret waits for its account: Kubernetes deletes a token without an account.
+// tokenSecret creates the Secret for a token, after the account: Kubernetes deletes a token without an
+// account.
 func (d delegation) tokenSecret(side flows.Side, want *corev1.Secret) flows.Step {
 	account := &corev1.ServiceAccount{}
 	account.SetNamespace(want.Namespace)
@@ -184,7 +185,7 @@ func (d delegation) madeToken(side flows.Side) *corev1.Secret {
 	return wire.Named(d.known(side).Secrets, want)
 }
 
-// access gives this side's operator its identity on the other side.
+// access gives this side's operator the identity that it has on the other side.
 func (d delegation) access(side flows.Side) flows.Step {
 	other := side.Other()
 	name := render.DelegateAccessName(d.Gateway(side).GetName())
@@ -199,7 +200,7 @@ func (d delegation) access(side flows.Side) flows.Step {
 		token, expires = made.Data[corev1.ServiceAccountTokenKey], time.Time{}
 		given.CA = made.Data[corev1.ServiceAccountRootCAKey]
 	}
-	// The kubeconfig's certificates are those of the kubeconfig's server, which may be a proxy.
+	// The kubeconfig's certificates are only for the kubeconfig's server, which may be a proxy.
 	if len(ca) == 0 || d.server(other) != d.Facts.Sides[other].Server && len(given.CA) > 0 {
 		ca = given.CA
 	}
@@ -225,8 +226,8 @@ func (d delegation) access(side flows.Side) flows.Step {
 	return s
 }
 
-// reaches waits until this side's operator has used its identity on the other side: only it knows whether
-// the URL leads there from its cluster. It says so on the gateway.
+// reaches waits until this side's operator has used its identity on the other side, and has reported this
+// on the gateway. Only the operator can find out whether the URL leads there from its cluster.
 func (d delegation) reaches(side flows.Side) flows.Step {
 	other := side.Other()
 	s := flows.Step{ID: flows.IDOf(side, "delegate-reaches"), Side: side, Action: flows.Wait, Title: fmt.Sprintf("operator reaches %s", d.Facts.Sides[other].ID), Status: flows.Waiting, Code: flows.CodeTimeout}
@@ -246,14 +247,14 @@ func (d delegation) reaches(side flows.Side) flows.Step {
 	return s
 }
 
-// exchanged reports whether the other side's operator has a token here that will expire, and has
-// not yet. Then that operator has deleted the token that does not expire.
+// exchanged reports whether the other side's operator has a token of this cluster that will expire, but
+// is valid now. Then that operator has deleted the token that does not expire.
 func (d delegation) exchanged(side flows.Side) bool {
 	given := d.given(side.Other())
 	return given.Expires.After(d.Facts.At)
 }
 
-// given is the access to the other side that this side's operator has; zero if it has none.
+// given returns the access to the other side that this side's operator has now; zero if it has none.
 func (d delegation) given(side flows.Side) render.PeerAccess {
 	secret := &corev1.Secret{}
 	secret.SetNamespace(d.Ends[side].Tenant.Namespace)
@@ -263,15 +264,15 @@ func (d delegation) given(side flows.Side) render.PeerAccess {
 	}
 	access, err := render.ParsePeerAccess(secret)
 	if err != nil {
-		return render.PeerAccess{} // it will be replaced
+		return render.PeerAccess{} // this access will be replaced
 	}
 	return access
 }
 
-// follows reports whether the other side's client dials the present endpoint of this side's server,
-// or the one that was carried over last: the server may have changed since. An address that an
-// admin has set for the client stays, for instance because of an address translation between the
-// clusters.
+// follows reports whether the other side's client dials this side's server at its present endpoint, or at
+// the endpoint that was last sent to the client, because the server may have changed since. It is false
+// if an admin has set another address for the client, for instance because of an address translation
+// between the clusters. This address stays.
 func (d delegation) follows(side flows.Side) bool {
 	server, client := d.Ends[side].Server, d.Ends[side.Other()].Client
 	if server == nil || client == nil {

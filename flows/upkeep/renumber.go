@@ -20,24 +20,24 @@ import (
 
 // RenumberParams are the admin's choices for a renumbering.
 type RenumberParams struct {
-	// LocalOnly changes only cluster A, and B need not answer: the addresses at which A sees B have
+	// LocalOnly changes only cluster A, and B need not answer. The addresses at which A sees B have
 	// no effect on B.
 	LocalOnly bool
 	// Peer is the cluster ID of B; "" means the ID that B reports, or else the only peer of A.
 	Peer wire.ClusterID
-	// Keep is how long the former ranges still work after the change.
+	// Keep is the time for which the former ranges still work after the change.
 	Keep time.Duration
 }
 
-// Renumbering has the ranges to leave. They are chosen once, at the start of a run: when the peer
-// is seen at none of them, the change is done.
+// Renumbering has the ranges to give up. They are chosen once, at the start of a run. The change is
+// done when the peer is seen at none of them.
 type Renumbering struct {
 	Peer  wire.ClusterID // "" while unknown
 	Leave [2][]netip.Prefix
 }
 
-// StartRenumbering selects the ranges that overlap addresses which the cluster needs itself; if
-// there are none, all remapped ranges. It continues a renumbering that was begun.
+// StartRenumbering selects the ranges that overlap addresses which the cluster uses itself. If
+// there are none, it selects all remapped ranges. It continues an unfinished renumbering.
 func StartRenumbering(p RenumberParams, f flows.Facts) Renumbering {
 	r := Renumbering{Peer: p.peer(f)}
 	if r.Peer == "" {
@@ -53,7 +53,7 @@ func StartRenumbering(p RenumberParams, f flows.Facts) Renumbering {
 
 func leaves(conf *networkingv1beta1.Configuration) []netip.Prefix {
 	if conf.Annotations[wire.AnnotationAlso] != "" {
-		asked, _ := wire.ParseRenumbering(conf) // the operator reports errors in it
+		asked, _ := wire.ParseRenumbering(conf) // the operator reports a text that can't be parsed
 		return asked.Leave
 	}
 	var all, overlapping []netip.Prefix
@@ -79,7 +79,7 @@ func (p RenumberParams) sides() []flows.Side {
 	return []flows.Side{flows.A, flows.B}
 }
 
-// peer is the ID of cluster B; "" if it is unclear.
+// peer returns the ID of cluster B; "" if it is unclear.
 func (p RenumberParams) peer(f flows.Facts) wire.ClusterID {
 	known := f.Sides[flows.A].KnownPeers()
 	switch {
@@ -98,9 +98,9 @@ func (p RenumberParams) connection(r Renumbering, f flows.Facts) flows.Connectio
 	return flows.NewConnection(flows.Params{}, f)
 }
 
-// Renumber moves the peer to other ranges, as each cluster sees it, without a gap: nodes and
-// gateways know both ranges for a while. Packets in the tunnel carry real addresses, so each
-// cluster notices only the change of its own view of the peer.
+// Renumber moves the peer to other ranges, as each cluster sees it, without an interruption: nodes
+// and gateways know both ranges for some time. Packets in the tunnel have real addresses, so a
+// change of one cluster's view does not affect the other cluster.
 func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if plan.Steps = p.obstacles(r, f); len(plan.Steps) > 0 {
@@ -128,7 +128,6 @@ func Renumber(p RenumberParams, r Renumbering, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// obstacles lists the reasons that nothing can be planned.
 func (p RenumberParams) obstacles(r Renumbering, f flows.Facts) []flows.Step {
 	if p.LocalOnly {
 		if steps := flows.NoAnswer(f, flows.A); len(steps) > 0 {
@@ -158,7 +157,8 @@ func (p RenumberParams) obstacles(r Renumbering, f flows.Facts) []flows.Step {
 	return nil
 }
 
-// unrenumberable is the reason why one side can't renumber, as a failed step; nil if there is none.
+// unrenumberable returns the reason that one side can't renumber, as a failed step; nil if there is
+// none.
 func unrenumberable(c flows.Connection, side flows.Side) *flows.Step {
 	f, conf := c.Facts.Sides[side], c.Ends[side].Configuration
 	switch {
@@ -204,8 +204,8 @@ func (r renumbering) plan() (steps []flows.Step, kept []string) {
 	return []flows.Step{r.ask(becomes), r.change(becomes), r.former()}, kept
 }
 
-// policies describes the NetworkPolicies that name a range to leave. Only their authors change
-// them.
+// policies describes the NetworkPolicies that name a range to give up. Our programs don't change
+// policies.
 func (r renumbering) policies(becomes []check.Becomes) string {
 	const rule = "NetworkPolicies that name it have to name the new range before the change"
 	c := r.c.Facts.Sides[r.side]
@@ -226,8 +226,8 @@ func (r renumbering) policies(becomes []check.Becomes) string {
 	return text
 }
 
-// outdated lists the NetworkPolicies that name a range to leave but not the new range. It also
-// lists the new ranges that they need.
+// outdated lists the NetworkPolicies that name a range to give up, but not its new range. It also
+// lists these new ranges.
 func (r renumbering) outdated(becomes []check.Becomes) (names []string, next []netip.Prefix) {
 	f := r.c.Facts.Sides[r.side].Policies.Value()
 	if f == nil {
@@ -264,12 +264,12 @@ func joinedRanges(all []netip.Prefix) string {
 	return strings.Join(text, ", ")
 }
 
-// switched reports whether the peer is seen at none of the ranges to leave.
+// switched reports whether the peer is seen at none of the ranges to give up.
 func (r renumbering) switched() bool {
 	return !slices.ContainsFunc(check.Decided(r.conf), func(v check.View) bool { return slices.Contains(r.asked.Leave, v.Remapped) })
 }
 
-// ask asks the operator to choose other ranges.
+// ask returns the step that requests other ranges from the operator.
 func (r renumbering) ask(becomes []check.Becomes) flows.Step {
 	end := r.c.Ends[r.side]
 	cidr := r.conf.Spec.Remote.CIDR
@@ -301,8 +301,8 @@ func (r renumbering) ask(becomes []check.Becomes) flows.Step {
 	return s
 }
 
-// change waits until the operator has switched to the new ranges. It does so when nodes and gateway
-// have both ranges.
+// change waits until the operator has switched to the new ranges. The operator switches when nodes
+// and gateway have both ranges.
 func (r renumbering) change(becomes []check.Becomes) flows.Step {
 	s := flows.Step{
 		ID: flows.IDOf(r.side, stepChange), Side: r.side, Action: flows.Wait, Status: flows.Waiting, Code: flows.CodeRemapping,
@@ -329,7 +329,7 @@ func (r renumbering) change(becomes []check.Becomes) flows.Step {
 	return s
 }
 
-// former waits until the former ranges are given back, unless the admin keeps them for later.
+// former waits until the former ranges are released, unless the admin keeps them for some time.
 func (r renumbering) former() flows.Step {
 	s := flows.Step{
 		ID: flows.IDOf(r.side, stepFormer), Side: r.side, Action: flows.Wait, Status: flows.Done,

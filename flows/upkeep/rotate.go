@@ -1,5 +1,5 @@
 // Package upkeep plans changes of an existing connection: new keys, other ranges, and operators
-// that send each other their changes.
+// that send their changes to each other.
 package upkeep
 
 import (
@@ -16,19 +16,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// Rotation has the gateways' public keys to replace; zero for a key that stays. It is decided once,
-// at the start of a run: if a side has another key now, that side is done.
+// Rotation has the gateways' public keys to replace; zero for a key that stays. They are chosen
+// once, at the start of a run. If a side has another key than the chosen one, its key was replaced.
 type Rotation struct{ Old [2]wgtypes.Key }
 
-// StartRotation replaces the keys that the gateways have now. It continues a rotation that was
-// begun.
+// StartRotation chooses the keys that the gateways have now. It continues an unfinished rotation.
 func StartRotation(f flows.Facts) Rotation {
 	c := flows.NewConnection(flows.Params{}, f)
 	var r Rotation
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		end := c.Ends[side]
 		if end.Key == nil || !f.Sides[side].Can().RotateKey {
-			continue // only Liqo can replace the keys of its gateways
+			continue // only Liqo can replace its gateways' keys
 		}
 		r.Old[side] = *end.Key
 		known := c.Ends[side.Other()].PublicKey
@@ -36,7 +35,7 @@ func StartRotation(f flows.Facts) Rotation {
 		if known == nil || !flows.Exists(gateway) || string(known.Spec.PublicKey) == string(end.Key[:]) {
 			continue
 		}
-		// The key was replaced, but the peer does not have the new one yet.
+		// The key was replaced already, but the peer does not have the new key yet.
 		if before, err := wgtypes.ParseKey(gateway.GetAnnotations()[wire.AnnotationRotateKey]); err == nil {
 			r.Old[side] = before
 		}
@@ -44,11 +43,10 @@ func StartRotation(f flows.Facts) Rotation {
 	return r
 }
 
-// keptKey is the reason that a side's key stays.
+// keptKey is the reason that the key of a Liqo gateway stays.
 const keptKey = "it is Liqo's own, which can't replace a key in operation"
 
-// Rotated names the sides whose keys a plan that is done has replaced, and those whose keys it
-// kept.
+// Rotated names the sides whose keys a finished plan has replaced, and the sides whose keys stay.
 func Rotated(p flows.Plan) string {
 	var replaced, kept []flows.Side
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -67,10 +65,10 @@ func Rotated(p flows.Plan) string {
 	return fmt.Sprintf("%s's gateway uses a new key. The key of %s's gateway was kept: %s.", p.ID(replaced[0]), p.ID(kept[0]), keptKey)
 }
 
-// Rotate replaces the keys of both gateways, one after the other, without an interruption: the peer
-// prepares for the next key before it is used. A peer that runs Liqo can't prepare, so packets are
-// lost for one handshake; its own key stays. If both run Liqo, no key can be replaced, and the plan
-// fails.
+// Rotate replaces the keys of both gateways, one after the other. There is no interruption, because
+// the peer prepares for the next key before it is used. A peer that runs Liqo can't prepare:
+// packets are lost for one handshake, and its own key stays. If both sides run Liqo, no key can be
+// replaced, and the plan fails.
 func Rotate(r Rotation, f flows.Facts) flows.Plan {
 	plan := flows.Plan{A: f.Sides[flows.A].Name(), B: f.Sides[flows.B].Name()}
 	if plan.Steps = flows.Obstacles(f); len(plan.Steps) > 0 {
@@ -95,8 +93,8 @@ func Rotate(r Rotation, f flows.Facts) flows.Plan {
 			plan.Kept = append(plan.Kept, fmt.Sprintf("the key of %s's gateway stays: %s", f.Sides[side].ID, keptKey))
 		}
 		if !plan.Done() {
-			// If both changed at once, each would dial with a key of the other that is not valid
-			// any more.
+			// If both keys changed at once, each gateway would dial with a key of the other that is
+			// no longer valid.
 			for i := range steps {
 				if steps[i].Status == flows.Ready {
 					steps[i].Status, steps[i].Reason, steps[i].Objects = flows.Blocked, fmt.Sprintf("needs %s's key to be replaced first", f.Sides[side.Other()].ID), nil
@@ -109,16 +107,15 @@ func Rotate(r Rotation, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// Steps that show what happens to a side's key.
+// Steps that show the state of a side's key.
 const (
 	stepUseKey  = "use-key"
 	stepKeptKey = "rotate-key"
 )
 
-// keeps reports whether a side's key stays.
 func (r Rotation) keeps(side flows.Side) bool { return r.Old[side] == wgtypes.Key{} }
 
-// unrotatable is the reason against a rotation, as a failed step; nil if there is none.
+// unrotatable returns the reason against a rotation, as a failed step; nil if there is none.
 func unrotatable(c flows.Connection, r Rotation) *flows.Step {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if r.keeps(side) && c.Facts.Sides[side].Can().RotateKey {
@@ -136,7 +133,7 @@ func unrotatable(c flows.Connection, r Rotation) *flows.Step {
 		command.Hintf("%s, then %s, makes new gateways with new keys; traffic stops until they are connected", c.Facts.Ours("network", "disconnect"), c.Facts.Ours("network", "connect"))))
 }
 
-// rotate lists the steps that replace one side's key.
+// rotate returns the steps that replace one side's key.
 func rotate(c flows.Connection, r Rotation, side flows.Side) []flows.Step {
 	old := r.Old[side]
 	if r.keeps(side) {
@@ -152,26 +149,26 @@ func rotate(c flows.Connection, r Rotation, side flows.Side) []flows.Step {
 	return []flows.Step{k.make(), k.announce(), k.heard(), k.use(), k.known()}
 }
 
-// keyRotation is one side's key during its replacement.
+// keyRotation is the replacement of one side's key.
 type keyRotation struct {
 	c         flows.Connection
 	side      flows.Side
 	old, next wgtypes.Key
-	switched  bool // the gateway uses the next key
+	switched  bool // the gateway already uses the next key
 }
 
-// asking is the gateway with annotations that are requests to its operator.
+// asking returns the gateway with annotations that are requests to its operator.
 func (r keyRotation) asking(annotations map[string]string) wire.Object {
 	o := r.c.AnyGateway(r.side)
 	all := wire.Lasting(o)
 	maps.Copy(all, annotations)
-	o.SetAnnotations(all) // so that annotations of others stay theirs
+	o.SetAnnotations(all) // our manager applies only these annotations, and does not take over others
 	o.SetOwnerReferences(nil)
 	o.SetFinalizers(nil)
 	return o
 }
 
-// make asks the operator to create the next key pair.
+// make requests the next key pair from the operator.
 func (r keyRotation) make() flows.Step {
 	ask := r.asking(map[string]string{wire.AnnotationRotateKey: r.old.String()})
 	s := flows.Step{
@@ -194,7 +191,6 @@ func (r keyRotation) prepared() bool {
 	return r.c.Facts.Sides[r.side.Other()].Can().TakeNextKey
 }
 
-// key is the PublicKey object on the other side, with this side's key k.
 func (r keyRotation) key(k wgtypes.Key) *networkingv1beta1.PublicKey {
 	other := r.side.Other()
 	want := render.PublicKey(r.c.Ends[other].Tenant, k, r.c.AnyGateway(other))
@@ -226,7 +222,7 @@ func (r keyRotation) announce() flows.Step {
 	return s
 }
 
-// heard waits until the peer's gateway is prepared for the next key.
+// heard waits until the peer's gateway has prepared for the next key.
 func (r keyRotation) heard() flows.Step {
 	other := r.side.Other()
 	s := flows.Step{
@@ -248,7 +244,7 @@ func (r keyRotation) reported() bool {
 	return !reading.Stale(r.c.Facts.At) && reading.NextKey == r.next.String()
 }
 
-// use lets the gateway use the next key.
+// use makes the gateway use the next key.
 func (r keyRotation) use() flows.Step {
 	ask := r.asking(map[string]string{wire.AnnotationRotateKey: r.old.String(), wire.AnnotationUseKey: r.next.String()})
 	s := flows.Step{

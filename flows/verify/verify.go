@@ -1,5 +1,4 @@
-// Package verify has the results of measurements between the pods of two clusters, as
-// values.
+// Package verify has the results of measurements between the pods of two clusters.
 package verify
 
 import (
@@ -18,26 +17,26 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Result is the knowledge about the path between the pods of two clusters.
+// Result is the result of a measurement between two clusters.
 type Result struct {
 	At   time.Time
 	A, B wire.ClusterID
 	// Between is Pods if pods have measured, or Gateways if only the gateways have.
 	Between Ends
-	// Reason is why pods could not, "" if they did; Fix is how they could, if
-	// that is known.
+	// Reason is the reason that pods could not measure; "" if they did. Fix is the advice, if there is any.
 	Reason string
 	Fix    command.Hint
-	// Directions: the first is from A to B. Of several paths it has the worst of each direction.
+	// Directions has the direction from A to B first. If there are several paths, it has the worst result of
+	// each direction.
 	Directions [2]Direction
-	// Paths are the paths that pods have measured: one, or one for each node.
+	// Paths has the paths that pods have measured: one, or one for each node.
 	Paths []Path
-	// Unmeasured has, for each path that could not be measured, the reason.
+	// Unmeasured has the reason for each path that could not be measured.
 	Unmeasured []string
 	// Nodes counts the nodes of each side on which a pod could measure; 0 if they are unknown.
 	Nodes [2]int
-	// Closed has what each side's gateway lets the peer's other pods reach, if that is less than all; else "".
-	// It lets the pods of a test pass.
+	// Closed describes, by side, which pods the peer's pods reach through the gateway, if these are not all;
+	// else "". The gateway always lets test pods reach each other.
 	Closed [2]string
 }
 
@@ -50,7 +49,7 @@ type Ends string
 // The kinds of ends.
 const (
 	Pods     Ends = "pods"
-	Gateways Ends = "gateways" // their pings prove the tunnel, not the way from it to the pods
+	Gateways Ends = "gateways" // their pings prove the tunnel, but not the path from a gateway to pods
 )
 
 // Direction is one of the two directions, measured by the sending side.
@@ -60,11 +59,11 @@ type Direction struct {
 	// Sent and Received count packets; both 0 if the gateways measured.
 	Sent, Received int
 	Loss           float64       // 0 to 1
-	Counted        bool          // Loss is known: Liqo's gateways do not report it
+	Counted        bool          // true if Loss is known; Liqo's gateways do not report it
 	Min, Avg, Max  time.Duration // round trips; 0 if none was measured
-	// Largest packet that arrived unfragmented, in bytes; 0 if not measured.
+	// Largest is the size of the largest packet that arrived unfragmented, in bytes; 0 if not measured.
 	Largest int
-	// Throughput in bits per second; 0 if not measured.
+	// Throughput is in bits per second; 0 if not measured.
 	Throughput float64
 	// Problem is the reason that the direction does not work or was not measured.
 	Problem string
@@ -77,9 +76,9 @@ type Verdict string
 const (
 	Unknown  Verdict = ""         // nothing was measured
 	Works    Verdict = "works"    // packets pass both ways
-	Degraded Verdict = "degraded" // they do, but some are lost, or a part of the measurement failed
-	Broken   Verdict = "broken"   // nothing passes, at least one way
-	Closed   Verdict = "closed"   // the pods of the test reached each other; other pods are kept out by --allow
+	Degraded Verdict = "degraded" // packets pass, but some are lost, or a part of the measurement failed
+	Broken   Verdict = "broken"   // no packets pass in at least one direction
+	Closed   Verdict = "closed"   // test pods reach each other, but --allow excludes other pods
 )
 
 // Verdict sums up both directions.
@@ -112,7 +111,7 @@ func worse(a, b Verdict) Verdict {
 	return order[max(slices.Index(order, a), slices.Index(order, b))]
 }
 
-// SetPaths makes v the result of these paths. There is at least one.
+// SetPaths sets the results of v to those of the paths. There must be at least one path.
 func (v *Result) SetPaths(paths []Path) {
 	v.Between, v.Paths, v.Directions = Pods, paths, paths[0]
 	for _, p := range paths[1:] {
@@ -124,8 +123,8 @@ func (v *Result) SetPaths(paths []Path) {
 	}
 }
 
-// Tested reports whether the pods of the test have reached each other in both directions, whatever
-// other pods reach.
+// Tested reports whether the test pods have reached each other in both directions. Other pods may be closed
+// to the peer.
 func (v Result) Tested() bool { return v.Verified() || v.Verdict() == Closed }
 
 // Verified reports whether packets of pods have passed in both directions. Pings
@@ -134,7 +133,7 @@ func (v Result) Verified() bool {
 	return v.Between == Pods && (v.Verdict() == Works || v.Verdict() == Degraded)
 }
 
-// Turned is the same measurement with A and B exchanged.
+// Turned returns the same measurement with A and B exchanged.
 func (v Result) Turned() Result {
 	v.A, v.B = v.B, v.A
 	v.Directions[flows.A], v.Directions[flows.B] = v.Directions[flows.B], v.Directions[flows.A]
@@ -147,7 +146,7 @@ func (v Result) Turned() Result {
 	return v
 }
 
-// Measurement is the verification as the answer for a plan's last step.
+// Measurement returns the result as the answer for the last step of a plan.
 func (v Result) Measurement() flows.Measurement {
 	m := flows.Measurement{At: v.At, OK: v.Tested(), Result: v.conclusion()}
 	if !m.OK && v.Reason != "" {
@@ -156,7 +155,7 @@ func (v Result) Measurement() flows.Measurement {
 	return m
 }
 
-// DirectionOf is one direction as measured by a probe.
+// DirectionOf returns the direction that a probe has measured.
 func DirectionOf(r render.ProbeResult) Direction {
 	way := Direction{Sent: r.Sent, Received: r.Received, Largest: r.LargestPacket, Problem: r.Error}
 	way.Min, way.Avg, way.Max = micros(r.MinMicros), micros(r.AvgMicros), micros(r.MaxMicros)
@@ -176,8 +175,8 @@ func DirectionOf(r render.ProbeResult) Direction {
 	return way
 }
 
-// ClosedBy ends the sentence about an unreached pod: it names the policies of its
-// namespace that keep the peer's pods out; "" if no known one does.
+// ClosedBy returns the end of a sentence about an unreached pod. It names the policies in the pod's namespace
+// that exclude the peer's pods; "" if none is known.
 func ClosedBy(f policy.Facts, c *networkingv1beta1.Configuration, pod map[string]string, namespace string) string {
 	if c == nil || c.Status.Remote == nil {
 		return ""
@@ -194,7 +193,7 @@ func ClosedBy(f policy.Facts, c *networkingv1beta1.Configuration, pod map[string
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// GatewayPings has the results of the side's gateway pings to the other gateway.
+// GatewayPings returns the results of the pings from the side's gateway to the other one.
 func GatewayPings(f flows.Facts, side flows.Side) Direction {
 	here, there := f.Sides[side], f.Sides[side.Other()]
 	way := Direction{From: "gateway of " + string(here.Name()), To: "gateway of " + string(there.Name())}
@@ -212,7 +211,7 @@ func GatewayPings(f flows.Facts, side flows.Side) Direction {
 	return way
 }
 
-// Lines is the result as text, the most important lines first.
+// Lines returns the result as text, the most important lines first.
 func (v Result) Lines() []string {
 	if v.Between == "" {
 		return []string{v.conclusion()}
@@ -271,7 +270,7 @@ func (v Result) conclusion() string {
 	return "not verified: the gateways reach each other, but no pod has tested the path"
 }
 
-// ClosedPods says whose pods are closed to the other cluster's.
+// ClosedPods returns a sentence that says which pods the other cluster's pods can't reach.
 func (v Result) ClosedPods() string {
 	var sides []string
 	for side, id := range [2]wire.ClusterID{v.A, v.B} {
@@ -282,7 +281,7 @@ func (v Result) ClosedPods() string {
 	return strings.Join(sides, ", ")
 }
 
-// counted is the beginning of a line about several paths.
+// counted returns the beginning of a line about several paths.
 func (v Result) counted(side flows.Side) string {
 	works := 0
 	for _, p := range v.Paths {
@@ -296,8 +295,8 @@ func (v Result) counted(side flows.Side) string {
 	return fmt.Sprintf("%d of %d paths work, the worst: ", works, len(v.Paths))
 }
 
-// from says on which nodes pods have measured: a path that works for one node may be closed
-// for another.
+// from names the nodes on which pods have measured. A path that works from one node may be closed from
+// another.
 func (v Result) from() string {
 	on := func(side flows.Side) []string {
 		var nodes []string
@@ -328,7 +327,7 @@ func (v Result) from() string {
 	return fmt.Sprintf(" from %d of %d nodes (%s)", len(measured), of, flows.Some(measured))
 }
 
-// String is the measured values in words.
+// String returns the measured values in words.
 func (w Direction) String() string {
 	if w.Problem != "" && w.Received == 0 {
 		return w.Problem
@@ -364,7 +363,7 @@ func (w Direction) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// duration is short enough to compare: three digits at most.
+// duration returns a text with three digits at most, so that two values are easy to compare.
 func duration(d time.Duration) string {
 	switch {
 	case d >= 100*time.Millisecond:

@@ -9,8 +9,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// Equal reports whether two observations of a cluster are equal. Objects with the same UID and version are
-// equal: so the comparison of thousands of objects is cheap enough to repeat often.
+// Equal reports whether two observations of a cluster are equal. Objects with the same UID and version
+// count as equal, so thousands of objects can be compared often.
 func Equal(c, o flows.ClusterFacts) bool {
 	if !equalObjects(c.Namespaces, o.Namespaces) || !equalObjects(c.Configurations, o.Configurations) ||
 		!equalObjects(c.Servers, o.Servers) || !equalObjects(c.Clients, o.Clients) ||
@@ -29,8 +29,8 @@ func withoutObjects(c flows.ClusterFacts) flows.ClusterFacts {
 	return c
 }
 
-// equalObjects compares in place. Copies of the objects of a thousand connections, every two seconds, would
-// be most of the work of a program that only watches.
+// equalObjects compares without copies. To copy the objects of a thousand connections every two seconds
+// would be most of the work of a program that only watches.
 func equalObjects[T any, O interface {
 	*T
 	metav1.Object

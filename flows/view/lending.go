@@ -20,36 +20,34 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Lending is one cluster's view of lending with a peer, in one direction. Its fields are
-// texts and figures, so that all readers show the same.
+// Lending is one cluster's view of lending with a peer, in one direction. Its fields are texts and
+// numbers, so that all commands and screens show the same.
 type Lending struct {
 	// Role is the role of the cluster.
 	Role LendingRole `json:"role"`
 	// Authentication is the state of the consumer's access.
 	Authentication string `json:"authentication"`
-	// Slices are the requests, with their results: granted, denied, pending.
+	// Slices has the states of the ResourceSlices: granted, denied, pending.
 	Slices []Standing `json:"slices"`
-	// Nodes are a consumer's virtual nodes, with the reason if one is not Ready.
+	// Nodes has a consumer's virtual nodes, with the reason if a node is not Ready.
 	Nodes []Standing `json:"nodes,omitempty"`
-	// Namespaces are a consumer's namespaces that are requested from the provider.
+	// Namespaces has the namespaces that a consumer has requested from the provider.
 	Namespaces []Standing `json:"namespaces,omitempty"`
 	// Pods counts the pods that use these resources, by phase.
 	Pods map[corev1.PodPhase]int `json:"pods"`
-	// Waiting are the consumer's pods that do not run on its virtual nodes, or that select one and have no
-	// node, by reason.
+	// Waiting has the consumer's pods that do not run on its virtual nodes, by reason. It includes pods
+	// without a node that select a virtual node.
 	Waiting []Waiting `json:"waiting,omitempty"`
-	// Quota is the sum of all grants, Used the sum of the requests of pods that have not
-	// ended.
+	// Quota is the sum of all grants. Used is the sum of the requests of pods that have not ended.
 	Quota corev1.ResourceList `json:"quota,omitempty"`
 	Used  corev1.ResourceList `json:"used,omitempty"`
 
 	access Standing
-	// hidden are kinds whose objects may not all be read.
+	// hidden has the kinds of which the user may not read all objects.
 	hidden map[string]bool
 }
 
-// Hides reports whether objects of a kind may not all be read: then a missing object
-// proves nothing.
+// Hides reports whether the user may not read all objects of a kind. Then a missing object proves nothing.
 func (l Lending) Hides(kind string) bool { return l.hidden[kind] }
 
 // LendingRole is the role of a cluster in lending.
@@ -61,27 +59,27 @@ const (
 	Provider LendingRole = "provider"
 )
 
-// Grade is whether a part of lending is as it should be.
+// Grade says whether a part of lending is in order.
 type Grade int8
 
 // The grades, from good to bad. The zero value means that the object was not read.
 const (
 	Good   Grade = iota - 1
-	Unseen       // it may not be read
-	Open         // somebody has not done their part yet
-	Wrong        // it does not improve by itself
+	Unseen       // the user may not read it
+	Open         // another program or admin has something left to do
+	Wrong        // it will not improve by itself
 )
 
 // Standing is the state of one object of lending.
 type Standing struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
-	// Why is the reason, in the words of the program that decides; "" if there is none.
+	// Why is the reason that the deciding program gives; "" if there is none.
 	Why   string `json:"why,omitempty"`
 	Grade Grade  `json:"-"`
 }
 
-// Text is the state and its reason.
+// Text returns the state and its reason.
 func (s Standing) Text() string { return strings.TrimSuffix(s.State+": "+s.Why, ": ") }
 
 // worse makes the grade g or worse. why may be "".
@@ -92,20 +90,19 @@ func (s *Standing) worse(g Grade, why string) {
 // Waiting are pods that do not run for the same reason.
 type Waiting struct {
 	Reason string `json:"reason"`
-	// Message and Pod are those of one of them, Pod as namespace/name.
+	// Message and Pod are those of one of these pods. Pod is namespace/name.
 	Message string `json:"message"`
 	Pod     string `json:"pod"`
 	Count   int    `json:"count"`
 	Grade   Grade  `json:"-"`
 }
 
-// Text is the number of pods, the reason and one example.
+// Text returns the number of pods, the reason, and one example.
 func (w Waiting) Text() string {
 	return strings.TrimSuffix(fmt.Sprintf("%d %s, such as %s: %s", w.Count, w.Reason, w.Pod, w.Message), ": ")
 }
 
-// Lendings returns what the cluster shows of lending with a peer: as consumer, as
-// provider, both or none.
+// Lendings returns the cluster's views of lending with a peer: as consumer, as provider, both or none.
 func Lendings(c flows.ClusterFacts, peer wire.ClusterID) []Lending {
 	if c.Lending == nil {
 		return nil
@@ -167,7 +164,7 @@ func (l lent) consumer() []Lending {
 	return out.whole()
 }
 
-// whole completes l with the state of the access.
+// whole adds the state of the access to l.
 func (l Lending) whole() []Lending {
 	switch {
 	case l.access.State != "":
@@ -180,12 +177,12 @@ func (l Lending) whole() []Lending {
 	return []Lending{l}
 }
 
-// asked reports whether an object is the cluster's own request to the peer.
+// asked reports whether an object is a request that the cluster itself made to the peer.
 func (l lent) asked(o metav1.Object) bool {
 	return o.GetLabels()[peering.LabelDestination] == string(l.peer) && o.GetLabels()[peering.LabelReplicated] == ""
 }
 
-// identity is the state of the access that an Identity gives.
+// identity returns the state of the access that an Identity gives.
 func (l lent) identity(i *authv1beta1.Identity) Standing {
 	if i.Status.KubeconfigSecretRef == nil {
 		return ofProblem(i, Standing{State: "waiting for the kubeconfig", Grade: Open})
@@ -209,7 +206,7 @@ func (l lent) identity(i *authv1beta1.Identity) Standing {
 	return ofProblem(i, Standing{State: "accepted, at " + way, Grade: Good})
 }
 
-// ofProblem returns s, made worse by a problem that our operator reports on the object.
+// ofProblem returns s. If our operator reports a problem with the object, the grade is worse.
 func ofProblem(o metav1.Object, s Standing) Standing {
 	if why := lending.Refused(o); why != "" {
 		s.Grade, s.Why = Wrong, why
@@ -232,7 +229,7 @@ func (l lent) provider() []Lending {
 			out.access = Standing{State: "not accepted yet", Grade: Open}
 		case state != "" && state != authv1beta1.TenantConditionActive:
 			out.access.State += ", " + strings.ToLower(string(state)) + " by an admin"
-			out.access.Grade = Open // the consumer keeps its grants
+			out.access.Grade = Open // for now, the consumer keeps its grants
 			if state == authv1beta1.TenantConditionDrained {
 				out.access.Grade = Wrong
 			}
@@ -299,7 +296,7 @@ func (l lent) addNamespaces(out *Lending) {
 	}
 }
 
-// addPods counts pods, and adds up their requests as Liqo's Quota does.
+// addPods counts pods, and adds up their requests, as Liqo's Quota does.
 func (l lent) addPods(out *Lending, is func(*corev1.Pod) bool) {
 	for i := range l.Pods {
 		p := &l.Pods[i]
@@ -331,9 +328,8 @@ func add(sum *corev1.ResourceList, more corev1.ResourceList) {
 	}
 }
 
-// wait counts a pod that does not run, if its status has a reason. It ignores pods of
-// DaemonSets that tolerate every taint: such a pod is on each virtual node, and waits for
-// ever.
+// wait counts a pod that does not run, if its status has a reason. It ignores pods of DaemonSets that
+// tolerate every taint, because such a pod exists for each virtual node, and waits for ever.
 func (l *Lending) wait(p *corev1.Pod) {
 	ofNodes := slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" })
 	if p.Status.Phase != corev1.PodPending || p.Status.Reason == "" || ofNodes && p.Status.Reason == peering.ReasonNotOffloaded {
@@ -344,7 +340,7 @@ func (l *Lending) wait(p *corev1.Pod) {
 		i = len(l.Waiting)
 		w := Waiting{Reason: p.Status.Reason, Message: p.Status.Message, Pod: p.Namespace + "/" + p.Name, Grade: Wrong}
 		if w.Reason == peering.ReasonAsked {
-			w.Grade = Good // each pod begins with this reason
+			w.Grade = Good // the status of every new pod has this reason
 		}
 		l.Waiting = append(l.Waiting, w)
 	}
@@ -366,7 +362,7 @@ func nodeStanding(n *corev1.Node) Standing {
 	return s
 }
 
-// Title names both clusters, and who uses whose resources.
+// Title names both clusters, and says which one uses resources of the other.
 func (l Lending) Title(cluster, peer wire.ClusterID) string {
 	if l.Role == Consumer {
 		return fmt.Sprintf("%s uses resources of %s", cluster, peer)
@@ -374,7 +370,7 @@ func (l Lending) Title(cluster, peer wire.ClusterID) string {
 	return fmt.Sprintf("%s lends resources to %s", cluster, peer)
 }
 
-// Access is the state of the consumer's access.
+// Access returns the state of the consumer's access.
 func (l Lending) Access() Standing { return l.access }
 
 // Healthy reports whether all parts are good.
@@ -383,7 +379,7 @@ func (l Lending) Healthy() bool {
 		!slices.ContainsFunc(l.Waiting, func(w Waiting) bool { return w.Grade != Good })
 }
 
-// Worst is the worst grade of all; Good if there are none.
+// Worst returns the worst grade; Good if there are no states.
 func Worst(all ...Standing) Grade {
 	worst := Good
 	for _, s := range all {
@@ -395,7 +391,7 @@ func Worst(all ...Standing) Grade {
 // Row is one line of the view: a name and its text.
 type Row struct{ Name, Text string }
 
-// Rows are all lines of the view.
+// Rows returns all lines of the view.
 func (l Lending) Rows() []Row {
 	rows := []Row{{"Access", l.Authentication}}
 	add := func(name string, all []Standing) {
@@ -416,7 +412,7 @@ func (l Lending) Rows() []Row {
 	return rows
 }
 
-// PodText is the number of pods in each phase.
+// PodText returns the number of pods in each phase.
 func (l Lending) PodText() string {
 	if l.hidden["Pod"] {
 		return "they may not be read, or not all"
@@ -430,7 +426,6 @@ func (l Lending) PodText() string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
-// quotaText is the use of each granted resource.
 func (l Lending) quotaText() string {
 	var parts []string
 	for name, granted := range l.Quota {

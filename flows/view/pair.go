@@ -1,5 +1,5 @@
-// Package view combines the reports about connections and lending: those of both
-// clusters, and one observation after the other.
+// Package view combines reports about connections and lending: the reports of both clusters, and
+// those of successive observations.
 package view
 
 import (
@@ -13,24 +13,23 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// End is one side of a connection, as far as it is known.
+// End is one end of a connection, with everything known about it.
 type End struct {
 	ID wire.ClusterID
-	// Chosen is true if the cluster is one of the chosen contexts and has ever answered.
-	// Any other cluster is known from its peer's reports alone.
+	// Chosen is true if the cluster belongs to one of the chosen contexts and has ever answered. Any
+	// other cluster is known only from its peer's reports.
 	Chosen bool
-	// Problem is the reason that its API server does not answer now, and Silent the time
-	// since when.
+	// Problem is the reason that its API server does not answer now. Silent is the time since when.
 	Problem string
 	Silent  time.Time
-	// Reading is its own report; without a Peer it has no report about this connection.
+	// Reading is the end's own report. A Reading without a Peer is no report about this connection.
 	Reading flows.Reading
 }
 
 // Says reports whether the end's own report about the connection can be read.
 func (e End) Says() bool { return e.Chosen && e.Silent.IsZero() && e.Reading.Peer != "" }
 
-// Fresh reports whether the end's figures are from now.
+// Fresh reports whether the values in the end's report are still valid.
 func (e End) Fresh(now time.Time) bool {
 	return e.Says() && e.Reading.Exists && !e.Reading.Stale(now)
 }
@@ -48,7 +47,7 @@ const (
 	Unknown
 	Connecting
 	Starting
-	Untested // the gateways reach each other; no pod's packet was seen
+	Untested // the gateways reach each other, but no packet of a pod was seen
 	NotConnected
 	Connected
 	States // the number of states
@@ -65,8 +64,8 @@ func (s PairState) String() string { return words[s] }
 // Works reports whether traffic between the gateways was last seen to work.
 func (s PairState) Works() bool { return s == Connected || s == Degraded || s == Untested }
 
-// Broken reports whether traffic is known not to work. A state that can't be seen now is
-// neither.
+// Broken reports whether traffic is known to be interrupted. An unknown state is neither Broken nor
+// does it Work.
 func (s PairState) Broken() bool {
 	switch s {
 	case Down, OneSided, Connecting, Starting, NotConnected:
@@ -76,14 +75,15 @@ func (s PairState) Broken() bool {
 	return false
 }
 
-// Health is what all commands and screens say of a connection. Exit codes follow it.
+// Health is the result about a connection that all commands and screens show. Exit codes follow from
+// it.
 type Health uint8
 
-// The healths. The zero value claims nothing.
+// The values of Health. The zero value claims nothing.
 const (
 	HealthUnknown  Health = iota
-	Healthy               // no admin is needed
-	HealthDegraded        // it works in part
+	Healthy               // no admin has to act
+	HealthDegraded        // it works partly
 	HealthDown            // it does not work
 )
 
@@ -96,12 +96,11 @@ type Verdict struct {
 	State PairState
 	Why   string    // a sentence
 	Since time.Time // zero: unknown
-	// recovering is set if the state is Degraded by pings alone that were lost in the latest outage.
+	// recovering is set if the state is Degraded only because pings were lost in the latest outage.
 	recovering bool
 }
 
-// Health is the part of the verdict on which an admin acts. A connection that recovers needs
-// nobody.
+// Health returns the health on which an admin acts. No admin has to act if a connection recovers.
 func (v Verdict) Health() Health {
 	switch {
 	case v.State == Connected, v.State == Untested, v.State == Degraded && v.recovering:
@@ -151,7 +150,7 @@ func Together(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 			v.recovering, worst.recovering = v.recovering && worst.recovering, v.recovering && worst.recovering
 		}
 		lossier := v.State == Degraded && worst.State == Degraded && e.Reading.Loss > ends[1-i].Reading.Loss
-		if said == 1 || v.State < worst.State || lossier { // of two losses, the larger is shown
+		if said == 1 || v.State < worst.State || lossier { // of two losses, the larger one is shown
 			worst = v
 		} else if v.State == worst.State && v.Since.After(worst.Since) {
 			worst.Since = v.Since
@@ -165,8 +164,8 @@ func Together(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 	return worst
 }
 
-// impair makes the verdict of a connection that works Degraded if a cluster says why pods can't use
-// it: that is the cause, and lost pings or missing traffic may follow from it.
+// impair changes the verdict of a connection that works to Degraded if a cluster knows a reason why
+// pods can't use it. This is the root cause: lost pings or missing traffic may follow from it.
 func (v *Verdict) impair(ends [2]End) {
 	if !v.State.Works() {
 		return
@@ -179,8 +178,8 @@ func (v *Verdict) impair(ends [2]End) {
 	}
 }
 
-// impaired is why pods can't use a connection whose gateways answer, as far as the end and the other
-// one know it; "" if they know no reason.
+// impaired returns the reason why pods can't use a connection although its gateways answer; "" if
+// neither end knows such a reason.
 func (e End) impaired(other End) string {
 	me, them := e.Reading, other.Reading
 	switch {
@@ -194,7 +193,7 @@ func (e End) impaired(other End) string {
 	return ""
 }
 
-// Alone is the verdict from one end if nothing is known of the other.
+// Alone returns the verdict if only this end is known.
 func (e End) Alone(now time.Time) Verdict {
 	v := e.verdict(now)
 	v.Why = strings.TrimPrefix(v.Why, string(e.ID)+": ")
@@ -205,20 +204,19 @@ func (e End) Alone(now time.Time) Verdict {
 	return v
 }
 
-// prove makes a connected verdict Untested or Degraded, unless pods reach each other,
-// too.
+// prove changes a connected verdict to Untested or Degraded, unless pods are known to reach each
+// other.
 func (v *Verdict) prove(ends [2]End, tested *verify.Result, now time.Time) {
 	state, how := FromPodToPod(ends, tested, now)
 	if v.State, v.Why = state, v.Why+"; "+how; state == Degraded {
-		v.Since = time.Time{} // Since is when it was connected
+		v.Since = time.Time{} // the old value was the time at which the gateways connected
 	}
 }
 
-// FromPodToPod decides whether pods are known to reach each other: pings of gateways
-// prove nothing about the way between a gateway and pods. Packets from before the
-// present connection began prove nothing either, because a gateway may have moved to
-// another node since. state is Connected, Untested or Degraded, and how is the end of a
-// sentence. tested is the last test, nil if none is known.
+// FromPodToPod decides whether pods are known to reach each other. Pings of gateways prove nothing
+// about the path between a gateway and pods. Packets that passed before the present connection began
+// prove nothing either, because a gateway may have moved to another node since. state is Connected,
+// Untested or Degraded. how is the end of a sentence. tested is the last test; nil if none is known.
 func FromPodToPod(ends [2]End, tested *verify.Result, now time.Time) (state PairState, how string) {
 	var passed, began time.Time
 	for _, e := range ends {
@@ -250,8 +248,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// connectedBecause describes the reports of both gateways: whether each has measured
-// answers, or only says so.
+// connectedBecause describes the reports of both gateways: each has measured answers, or only
+// reports the state.
 func connectedBecause(ends [2]End, now time.Time) string {
 	var answered, said, unknown []string
 	for _, e := range ends {
@@ -270,7 +268,7 @@ func connectedBecause(ends [2]End, now time.Time) string {
 	return strings.Join(slices.Concat(answered, said, unknown), "; ")
 }
 
-// verdict is the verdict of this end alone.
+// verdict returns the verdict from this end's report only.
 func (e End) verdict(now time.Time) Verdict {
 	state, why := e.Reading.State(now)
 	v := Verdict{Since: e.Reading.Since, Why: fmt.Sprintf("%s: %s", e.ID, why)}
@@ -280,7 +278,7 @@ func (e End) verdict(now time.Time) Verdict {
 	case flows.StateStale:
 		v.State, v.Since = Stale, e.Reading.At
 	case flows.StateDegraded:
-		v.State, v.Since = Degraded, time.Time{} // Since is when it was connected
+		v.State, v.Since = Degraded, time.Time{} // the old value was the time at which the gateways connected
 		v.recovering = e.Reading.Unreached == "" && e.Reading.NodeProblem == "" && e.Reading.Recovering()
 	case flows.StateConnecting:
 		v.State = Connecting
@@ -296,7 +294,7 @@ func (e End) verdict(now time.Time) Verdict {
 	return v
 }
 
-// Expires is when the verdict changes by the passing of time alone; zero: never.
+// Expires returns the time at which the verdict changes without a new report; zero if it never does.
 func Expires(ends [2]End, now time.Time) time.Time {
 	var first time.Time
 	for _, e := range ends {

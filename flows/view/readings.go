@@ -12,22 +12,22 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Readings keeps the readings of all connections of one cluster from one
-// observation to the next, so that only changed objects are read again. The zero
-// value is ready to use.
+// Readings keeps the readings of all connections of one cluster between
+// observations, so that only changed objects are read again. The zero value is
+// ready to use.
 type Readings struct {
 	kept map[wire.ClusterID]keptReading
 }
 
 type keptReading struct {
 	reading flows.Reading
-	// versions of the objects that reading was made from, and the texts about
-	// pods
+	// The other fields are the sources of reading. versions has the versions of the
+	// peer's objects.
 	versions     [4]objectVersion
 	pod, waiting string
 	unreached    []string
 	problems     []string      // of nodes
-	ahead        time.Duration // of the cluster's clock
+	ahead        time.Duration // how far the cluster's clock is ahead
 	self         flows.Self
 }
 
@@ -36,8 +36,8 @@ type objectVersion struct {
 	version string
 }
 
-// Update adds an observation. changed are the connections with another reading
-// than before, gone are the peers without any object; both are sorted.
+// Update adds an observation. changed has the readings that differ from before.
+// gone has the peers without any object. Both are sorted.
 func (r *Readings) Update(f flows.ClusterFacts) (changed []flows.Reading, gone []wire.ClusterID) {
 	if r.kept == nil {
 		r.kept = map[wire.ClusterID]keptReading{}
@@ -71,8 +71,8 @@ func (r *Readings) Update(f flows.ClusterFacts) (changed []flows.Reading, gone [
 	return changed, gone
 }
 
-// versions returns the versions of the objects that a reading is made of. ok is
-// false if one has no version, as objects that were never on an API server.
+// versions returns the versions of the objects from which a reading is made. ok
+// is false if an object has no version, because it was never on an API server.
 func versions(p *flows.End) (all [4]objectVersion, ok bool) {
 	ok = true
 	set := func(i int, exists bool, o metav1.Object) {

@@ -1,5 +1,5 @@
-// Package agent runs the data plane from the API: it watches Liqo's objects,
-// computes the wanted state, brings the kernel there, and reports what it sees.
+// Package agent runs the data plane from the API: it watches Liqo's objects, computes the wanted state,
+// changes the kernel accordingly, and reports what it sees.
 package agent
 
 import (
@@ -70,7 +70,7 @@ func oneRequest(mgr ctrl.Manager, name string, r reconcile.Reconciler, more sour
 	return b.Complete(r)
 }
 
-// prefixes parses CIDRs of an object. The parameter what is their name in the error.
+// prefixes parses CIDRs of an object. what names them in errors.
 func prefixes(what string, cidrs []networkingv1beta1.CIDR) ([]netip.Prefix, error) {
 	out := make([]netip.Prefix, 0, len(cidrs))
 	for _, c := range cidrs {

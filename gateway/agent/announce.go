@@ -31,9 +31,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// announcer writes the report about this node into the node's InternalNode. From it, gateways read
-// which node has which pods, and from which addresses nodes send packets. The operator reads the
-// networks to which the node has routes, so that it remaps no peer into one of them.
+// announcer writes the report about this node into the node's InternalNode. Gateways read there which pods
+// and addresses the node has. The operator reads there to which networks the node has routes, so that it
+// remaps no peer into one of them.
 type announcer struct {
 	options FabricOptions
 	cache   client.Reader // for the cluster's Networks and InternalFabrics, this Node, and its pods
@@ -179,7 +179,6 @@ func (a *announcer) compare(ctx context.Context, ranges []gateway.Range, pods []
 	return &r, nil
 }
 
-// wake starts the next round of run.
 func (a *announcer) wake() {
 	select {
 	case a.woken <- struct{}{}:
@@ -304,8 +303,8 @@ func sameNames[V any](a, b map[string]V) bool {
 	return (a == nil) == (b == nil) && maps.EqualFunc(a, b, func(V, V) bool { return true })
 }
 
-// first returns the entries whose names sort first, up to the number few; nil if all is nil. more
-// means that there are others. The choice does not change as long as the names are the same.
+// first returns up to few entries, those whose names sort first; nil if all is nil. more means that there are
+// others. The choice does not change as long as the names are the same.
 func first[V any](all map[string]V, few int) (kept map[string]V, more bool) {
 	if all == nil {
 		return nil, false
@@ -385,7 +384,6 @@ func (a *announcer) pods(ctx context.Context) ([]netip.Addr, error) {
 // object with one range, or a list of ranges, for each network.
 const ovnSubnets = "k8s.ovn.org/node-subnets"
 
-// rangesOf returns the pod ranges that a Node object names.
 func rangesOf(n *corev1.Node) []gateway.Range {
 	var out []gateway.Range
 	for _, text := range n.Spec.PodCIDRs {

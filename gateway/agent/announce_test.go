@@ -27,7 +27,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// node is one with an announcer, and with the clock that a test gives it.
+// node is a node with an announcer, whose clock the test sets.
 type node struct {
 	*announcer
 
@@ -52,7 +52,7 @@ func newNode(t *testing.T, objects ...client.Object) *node {
 	return n
 }
 
-// after lets time pass and returns what the node says then.
+// after lets time pass, and returns the node's report at that time.
 func (n *node) after(d time.Duration) *networkingv1beta1.InternalNode {
 	n.t.Helper()
 	n.now = n.now.Add(d)
@@ -110,7 +110,7 @@ func TestANodeSaysItsNetworksOnceAndWhenTheyChange(t *testing.T) {
 	if again := say("10.0.0.0/24,172.20.0.0/14", "10.0.0.0/24", "172.20.0.0/14"); again != latest {
 		t.Error("it was written again, although nothing has changed")
 	}
-	// Somebody deletes it.
+	// Another program deletes the InternalNode.
 	if err := n.client.Delete(t.Context(), &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestANodeSaysWhereItsPodsAre(t *testing.T) {
 		return said.ResourceVersion
 	}
 	says(0, "")
-	// None of these has an address of its own.
+	// None of these pods has an address of its own.
 	n.pod("of-the-host", "192.0.2.1", func(p *corev1.Pod) { p.Spec.HostNetwork = true })
 	n.pod("done", "10.99.0.1", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
 	n.pod("waits", "", func(p *corev1.Pod) { p.Status.PodIPs = nil })
@@ -181,7 +181,7 @@ func TestANodeSaysWhereItsPodsAre(t *testing.T) {
 	}
 	says(time.Second, "10.244.3.0/24,10.244.7.7/32")
 	says(10*time.Second, "10.244.3.0/24")
-	// Its pod network turns out to be one that gives ranges itself.
+	// Later, the node finds objects of its pod network, which assigns ranges itself.
 	n.given.put(rangesKinds()[0], blockAffinity("mine", map[string]any{"node": "a", "cidr": "10.99.40.128/26", "state": "confirmed"}), true)
 	n.pod("third", "10.99.40.129", nil)
 	says(time.Second, "10.99.40.128/26,10.244.3.9/32,10.244.3.10/32")
@@ -213,7 +213,7 @@ func TestANodeSaysWhichPodsAreOutsideOfTheClustersRanges(t *testing.T) {
 	says("as long as the ranges are not known", nil)
 }
 
-// takesBack is after how long a node has written that it has fewer addresses.
+// takesBack is the time after which a node has written that it has fewer addresses.
 const takesBack = 15 * time.Second
 
 func blockAffinity(name string, spec map[string]any) *unstructured.Unstructured {
@@ -328,7 +328,8 @@ func TestAGatewayFollowsManyNodesSeldom(t *testing.T) {
 	}
 }
 
-// All is well most of the time: that costs no write.
+// Usually the node reaches all gateways, and this must cost no write. All gateways watch all InternalNodes, and
+// one absent gateway must not change those of all nodes.
 func TestANodeSaysWhichGatewaysItCantReachOnlyWhenThatChanges(t *testing.T) {
 	n := newNode(t)
 	version := n.after(0).ResourceVersion
@@ -371,7 +372,7 @@ func TestANodeSaysWhichGatewaysItCantReachOnlyWhenThatChanges(t *testing.T) {
 	}
 }
 
-// The operator changes over to another range of a peer when all nodes have it.
+// The operator changes to another range of a peer when all nodes have routes to the new range.
 func TestANodeSaysWhichRangesItHasAWayTo(t *testing.T) {
 	n := newNode(t)
 	version := n.after(0).ResourceVersion
@@ -390,7 +391,7 @@ func TestANodeSaysWhichRangesItHasAWayTo(t *testing.T) {
 	}
 }
 
-// No range of a peer may lead the questions of nodes away.
+// No range of a peer may contain the DNS servers of nodes.
 func TestANodeSaysWhichDNSServersItAsks(t *testing.T) {
 	n := newNode(t)
 	for text, want := range map[string]string{
@@ -408,7 +409,7 @@ func TestANodeSaysWhichDNSServersItAsks(t *testing.T) {
 	}
 }
 
-// What the kernel does not have is not said.
+// The node does not confirm ranges that are not in the kernel.
 func TestANodeIsAskedForTheRangesOfGatewaysThatItFollows(t *testing.T) {
 	range1, range2 := netip.MustParsePrefix("10.60.0.0/16"), netip.MustParsePrefix("240.5.0.0/16")
 	f := &networkingv1beta1.InternalFabric{
@@ -421,7 +422,7 @@ func TestANodeIsAskedForTheRangesOfGatewaysThatItFollows(t *testing.T) {
 	if err != nil || !slices.Equal(toConfirm([]gateway.Gateway{g}), []netip.Prefix{range1, range2}) {
 		t.Errorf("got %v (%v), want both", toConfirm([]gateway.Gateway{g}), err)
 	}
-	// One that does not fit, as its address is another's, is followed as it was.
+	// A gateway with the address of another gateway is unfit, and keeps its last settings.
 	agent := &fabric{options: FabricOptions{Log: slog.New(slog.DiscardHandler)}}
 	was := g
 	was.Also, was.RemoteCIDRs, was.Name = nil, g.RemoteCIDRs[:1], "milan"
@@ -435,8 +436,7 @@ func TestANodeIsAskedForTheRangesOfGatewaysThatItFollows(t *testing.T) {
 	}
 }
 
-// How much a peer sends that nodes refuse, it decides: it must not decide how often they
-// write.
+// The peer decides how many of its packets nodes refuse. It must not decide how often nodes write.
 func TestANodeSaysWhatItRefusesOfPeers(t *testing.T) {
 	n := newNode(t)
 	counts := map[string]uint64{}
@@ -503,7 +503,7 @@ func TestWhatRangesCountIsTheirGateways(t *testing.T) {
 	}
 }
 
-// Others take a node for closed to peers because its agent says so.
+// Others treat a node as closed to peers because its agent reports the level.
 func TestANodeSaysItsLevelWhileItsRulesAreInForce(t *testing.T) {
 	n := newNode(t)
 	for i, step := range []struct {
@@ -524,7 +524,7 @@ func TestANodeSaysItsLevelWhileItsRulesAreInForce(t *testing.T) {
 	}
 }
 
-// Nodes write what others want to know, too: it must not have each gateway compute.
+// Nodes also write what gateways do not use. Such a write must not make each gateway compute.
 func TestAGatewayFollowsWhatItUsesOfANode(t *testing.T) {
 	n := &nodes{known: map[string]gateway.Node{}, broken: map[string]error{}}
 	report := wire.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Pods: []netip.Prefix{netip.MustParsePrefix("10.244.3.0/24")}}

@@ -30,8 +30,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// api is a real API server with our installation, and agents that have the rights
-// which they have on a cluster.
+// api is a real API server with our installation, and agents with the rights that they have on a cluster.
 type api struct {
 	client.Client
 
@@ -121,7 +120,7 @@ func (a *api) pod(name, node, ip string) *corev1.Pod {
 	return p
 }
 
-// untilLate is for what comes at once where the machine has nothing else to do.
+// untilLate is the limit for events that come at once on an idle machine.
 const untilLate = 30 * time.Second
 
 func (a *api) untilItSays(want string) {
@@ -137,7 +136,7 @@ func (a *api) untilItSays(want string) {
 	a.t.Fatalf("the node says %q (%v), want %q", said.Annotations[wire.AnnotationPods], err, want)
 }
 
-// define makes the API know a kind of a pod network.
+// define defines a kind of a pod network in the API.
 func (a *api) define(k rangesKind, plural string) {
 	a.t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{
@@ -171,7 +170,7 @@ func (a *api) given(k rangesKind, name string, spec map[string]any) *unstructure
 	}
 }
 
-// A node's agent on a cluster that gets Calico only later.
+// The cluster gets Calico after the node's agent has started.
 func TestAgentAnnouncesWhatIsOnItsNode(t *testing.T) {
 	a := startAPI(t)
 	a.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.NodeSpec{PodCIDR: "10.244.3.0/24", PodCIDRs: []string{"10.244.3.0/24"}}})
@@ -206,8 +205,7 @@ func TestAgentAnnouncesWhatIsOnItsNode(t *testing.T) {
 	a.untilItSays("10.0.2.0/24,10.99.40.128/26,10.244.3.4/32")
 }
 
-// A gateway that may not read where pods are works all the same, and reads it once
-// it may.
+// A gateway works without the right to read InternalNodes. It reads them as soon as it has the right.
 func TestGatewayReadsNodesOnceItMay(t *testing.T) {
 	a := startAPI(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}

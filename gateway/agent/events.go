@@ -10,11 +10,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// troubleLasts is how long a problem must last before an Event reports it. Every
-// connection begins with problems that pass.
+// troubleLasts is the time that a problem must last before an Event reports it, because every connection
+// begins with short problems.
 const troubleLasts = 10 * time.Second
 
-// told is the memory of the Events about a Connection.
+// told holds the last Event about a Connection, and the problem for the next one.
 type told struct {
 	reason wire.Reason // of the last Event; "" if there was none
 	now    wire.Reason // the present reason
@@ -30,15 +30,14 @@ func (t *told) due(now time.Time, value networkingv1beta1.ConnectionStatusValue,
 	return reason != t.reason && (value == networkingv1beta1.Connected || now.Sub(t.since) >= troubleLasts)
 }
 
-// record writes an Event with the Connection's present state. The recorder counts repeated
-// Events, and writes the count every 6 minutes at most: a tunnel that goes up and down
-// all the time causes no more writes than a stable one.
+// record writes an Event with the Connection's present state. The recorder counts repeated Events, and writes
+// the count at most every 6 minutes. So an unstable tunnel causes no more writes than a stable one.
 func record(r recorder.EventRecorder, about *networkingv1beta1.Connection, value networkingv1beta1.ConnectionStatusValue, said wire.Report) {
 	kind, reason := corev1.EventTypeWarning, string(said.Reason)
 	switch {
 	case value == networkingv1beta1.Connected:
 		kind, reason = corev1.EventTypeNormal, string(networkingv1beta1.Connected)
-	case said.Reason == wire.ReasonNoKey, said.Reason == wire.ReasonNoEndpoint: // the peer's admin still has to give these
+	case said.Reason == wire.ReasonNoKey, said.Reason == wire.ReasonNoEndpoint: // the peer's admin still has to provide the key or the endpoint
 		kind = corev1.EventTypeNormal
 	}
 	r.Eventf(wire.EventAbout(about), nil, kind, reason, "Ping", "%s", wire.EventNote(said.Message))

@@ -80,7 +80,7 @@ func TestAnEventTellsOfATroubleThatLasts(t *testing.T) {
 	}
 }
 
-// counted counts the requests that change something.
+// counted counts the requests that change objects.
 type counted struct {
 	next   http.RoundTripper
 	writes *atomic.Int32
@@ -93,8 +93,8 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// A gateway records Events with the rights that its Role gives it. A connection that
-// comes and goes makes no more of them than one that stays.
+// A gateway records Events with the rights of its Role. A connection that fails and recovers again and again
+// causes no more Events than a stable connection.
 func TestEventsOfAConnection(t *testing.T) {
 	a := startAPI(t)
 	tenant := render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}

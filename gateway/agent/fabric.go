@@ -125,9 +125,9 @@ func (o FabricOptions) keepAddress(ctx context.Context, every time.Duration, has
 	}
 }
 
-// why returns the text for err, the reason that the agent could not bring the node to the wanted
-// state; "" if err is nil. If no device has the node's address any more, the text says so, because
-// the kernel only says "invalid argument" then.
+// why returns the text for err, the reason that the agent could not bring the node to the wanted state; "" if
+// err is nil. If no device has the node's address any more, the text says this, because the kernel's error is
+// only "invalid argument".
 func (o FabricOptions) why(err error, has func(netip.Addr) (bool, error)) string {
 	if err == nil {
 		return ""
@@ -148,7 +148,7 @@ type fabric struct {
 	mu       sync.Mutex // allows one Reconcile at a time
 	wanted   gateway.KernelState
 	followed map[string]gateway.Gateway // by gateway name: the gateway with the last settings that the node could use
-	unfit    map[string]string          // by gateway name, if the settings can't be used: what the node does instead, and why
+	unfit    map[string]string          // by gateway name, if the settings can't be used: the node's replacement for them, and the reason
 	reached  []gateway.Gateway          // the gateways to which the wanted state has routes
 	applied  bool                       // the last attempt brought the kernel to the wanted state
 	compared time.Time                  // the time of the last comparison of the whole kernel with the wanted state
@@ -334,10 +334,9 @@ func (f *fabric) read(ctx context.Context) (gateway.NodeInputs, error) {
 // ethernet is the assumed MTU, in bytes, as long as the node has no route to a gateway's pod.
 const ethernet = 1500
 
-// choose decides between the node's two routes to a gateway: to the gateway's pod, or to the pod's
-// node. It keeps g.HostIP if the route to the pod's node has the larger MTU: the route to the pod
-// leads through an overlay network then. Otherwise it clears g.HostIP. The address node is the
-// node's own.
+// choose decides between the node's two routes to a gateway: to the gateway's pod, or to the pod's node. It
+// keeps g.HostIP if the route to the pod's node has the larger MTU, because the other route then leads
+// through an overlay network. Otherwise it clears g.HostIP. node is the node's own address.
 func choose(g *gateway.Gateway, node netip.Addr, mtuTo func(netip.Addr) int) {
 	g.UnderlayMTU = mtuTo(g.PodIP)
 	if !g.HostIP.IsValid() || g.HostIP == node || mtuTo(g.HostIP) <= g.UnderlayMTU {
@@ -355,10 +354,10 @@ func (o FabricOptions) mtuTo(target netip.Addr) int {
 	return mtu
 }
 
-// follow handles gateways whose settings can't be used: those in unfit, and those in the inputs that
-// conflict with others. It replaces each of them by the same gateway with its last usable settings,
-// because the gateway itself also keeps these settings. If the node has seen no usable settings of a
-// gateway, it drops packets to the gateway's peer.
+// follow handles gateways whose settings can't be used: the gateways in unfit, and gateways of the inputs
+// that conflict with others. It replaces their settings by their last usable settings, because the gateway
+// itself also keeps these. If the node has seen no usable settings of a gateway, it drops packets to the
+// gateway's peer.
 func (f *fabric) follow(in gateway.NodeInputs, unfit []gateway.UnfitGateway) gateway.NodeInputs {
 	in, more := in.Fitting()
 	unfit = append(unfit, more...)
@@ -428,7 +427,6 @@ func written(f *networkingv1beta1.InternalFabric) time.Time {
 	return at
 }
 
-// addressesIn returns the IPv4 addresses that an annotation lists.
 func addressesIn(f *networkingv1beta1.InternalFabric, annotation string) []netip.Addr {
 	var found []netip.Addr
 	for text := range strings.SplitSeq(f.Annotations[annotation], ",") {

@@ -20,7 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// A gateway that refuses what it is told goes on as it was, and so do nodes.
+// A gateway that refuses new settings keeps its old settings, and nodes do the same.
 func TestNodesFollowWhatWasFitLast(t *testing.T) {
 	f := &fabric{options: FabricOptions{Log: slog.New(slog.DiscardHandler)}}
 	gw := func(name, pod, remote string, mtu int) gateway.Gateway {
@@ -51,14 +51,13 @@ func TestNodesFollowWhatWasFitLast(t *testing.T) {
 		t.Errorf("no longer fit: got %v, want turin as it was", got)
 	}
 	unfit("goes on as before the last change: ")
-	// Its address is another one's now.
+	// The gateway now has the address of another gateway.
 	if got := follow(gw("milan", "10.0.0.2", "10.1.0.0/16", 1300), gw("turin", "10.0.0.2", "10.2.0.0/16", 1280)); len(got) != 1 || got["milan"] != 1300 {
 		t.Errorf("taken: got %v, want milan alone", got)
 	}
 }
 
-// Kubernetes begins a DaemonSet's next pod while the last one ends, on the same
-// network.
+// Kubernetes starts a DaemonSet's next pod while the last pod ends, and both use the network of the host.
 func TestWaitsForTheAddressOfTheAgentBefore(t *testing.T) {
 	before, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -113,7 +112,7 @@ func TestWaitsForTheAddressOfTheAgentBefore(t *testing.T) {
 	}
 }
 
-// A node goes by the gateway's node where the pod network's own way is an overlay.
+// A node sends to the gateway's node if the pod network's own route is an overlay.
 func TestNodeGoesByTheGatewaysNode(t *testing.T) {
 	for _, c := range []struct {
 		name, annotation string
@@ -150,7 +149,7 @@ func TestNodeGoesByTheGatewaysNode(t *testing.T) {
 	}
 }
 
-// What an admin gave peers an address of is closed to them otherwise: nodes have to know.
+// A host that an admin made reachable for peers is closed to them on other paths, so nodes have to know it.
 func TestNodesAreToldOfTheHostsThatAPeerMayReach(t *testing.T) {
 	want := []netip.Addr{netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("10.96.0.1")}
 	f := render.Gateway{Name: "server", Owner: &networkingv1beta1.GatewayServer{}}.InternalFabric(render.Fabric{PodIP: "10.244.0.1", MTU: 1300, Hosts: want})
@@ -160,8 +159,8 @@ func TestNodesAreToldOfTheHostsThatAPeerMayReach(t *testing.T) {
 	}
 }
 
-// What no node can follow is dropped, and does not leave the cluster by the node's
-// default route; not even where there is nothing else.
+// Nodes drop packets to ranges that they can't route. Such packets never leave the cluster by the node's
+// default route.
 func TestWhatIsForAPeerThatCantBeFollowedIsClosed(t *testing.T) {
 	f := &fabric{options: FabricOptions{Log: slog.New(slog.DiscardHandler)}}
 	pods := []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}
@@ -200,7 +199,7 @@ func TestTheAgentEndsWhenTheNodesAddressIsGone(t *testing.T) {
 	}
 }
 
-// A route that can't be set since the node has lost its address says so.
+// If the node has lost its address, the error about a route says this.
 func TestAnAddressThatIsGoneIsTheReason(t *testing.T) {
 	o := FabricOptions{NodeIP: netip.MustParseAddr("192.0.2.2")}
 	failed := errors.New("set route: invalid argument")

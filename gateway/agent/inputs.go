@@ -137,8 +137,8 @@ func (g *gatewayAgent) readHosts(ctx context.Context, in *gateway.Inputs) error 
 	return nil
 }
 
-// readOpen returns the endpoints that are open to a peer to which the rest is closed: the pods of a
-// test of the connection. They are in the gateway's own namespace, whose admins decide what is tested.
+// readOpen returns the endpoints that stay open if everything else is closed to the peer: the pods of a test
+// of the connection. They are in the gateway's own namespace, so its admins decide about tests.
 func (g *gatewayAgent) readOpen(ctx context.Context, local gateway.CIDRs) ([]gateway.Endpoint, error) {
 	var pods corev1.PodList
 	err := g.client.List(ctx, &pods, client.InNamespace(g.options.Gateway.Tenant.Namespace), client.MatchingLabels(render.ProbeLabels(g.options.Gateway.Tenant.Remote)))
@@ -247,9 +247,8 @@ func (g *gatewayAgent) find(ctx context.Context, e networkingv1beta1.EndpointSta
 	return g.endpoints
 }
 
-// widths sets the MTU of a tunnel. If it is the largest possible MTU, the gateways find the
-// longest packet of the path. Before they have found it, they send packets of a length that
-// nearly every path carries.
+// widths sets the MTU of a tunnel. If it is the largest possible MTU, the gateways find the longest packet of
+// the path. Until then, they send packets of a length that nearly every path carries.
 func widths(p *gateway.Peer, mtu int) {
 	p.MTU = mtu
 	if mtu == wire.MaxMTU {

@@ -29,7 +29,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// world is all that a gateway reads; tests damage it.
+// world contains all objects that a gateway reads. Tests damage them.
 type world struct {
 	server *networkingv1beta1.GatewayServer
 	conf   *networkingv1beta1.Configuration
@@ -63,7 +63,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// agent is a gateway's agent in the world as it is now.
+// agent returns a gateway's agent with the present objects of the world.
 func (w *world) agent(t *testing.T, log *bytes.Buffer) *gatewayAgent {
 	t.Helper()
 	g := render.Gateway{Tenant: render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}, Name: "rome", Type: networkingv1beta1.ConnectionTypeServer, Owner: w.server}
@@ -94,8 +94,8 @@ func (w *world) agent(t *testing.T, log *bytes.Buffer) *gatewayAgent {
 	}
 }
 
-// readIn is what the agent reads; a machine without a default route, as in some
-// sandboxes, can't be a gateway.
+// readIn returns the inputs that the agent reads. It skips the test on a machine without a default route,
+// such as some sandboxes, because it can't be a gateway.
 func readIn(t *testing.T, w *world, log *bytes.Buffer) (gateway.Peer, setup, error) {
 	t.Helper()
 	wanted, s, err := w.agent(t, log).read(t.Context())
@@ -120,7 +120,7 @@ func TestInputsAreRead(t *testing.T) {
 	}
 }
 
-// The node lists its IPv6 address first, which Kubernetes tells its pods.
+// The node lists its IPv6 address first, and Kubernetes gives this address to its pods.
 func TestNodesIPv4AddressIsFound(t *testing.T) {
 	g := newWorld(t).agent(t, &bytes.Buffer{})
 	g.options.NodeIP, g.options.NodeName = netip.MustParseAddr("fd00::11"), "node-a"
@@ -134,7 +134,8 @@ func TestNodesIPv4AddressIsFound(t *testing.T) {
 	}
 }
 
-// An MTU that no network reaches leaves it to the gateways.
+// If the wanted MTU is larger than any network allows, the gateways begin with the default MTU, and find the
+// MTU.
 func TestLargestMTUIsNotSentUnproven(t *testing.T) {
 	for mtu, unproven := range map[int]int{wire.MaxMTU: wire.DefaultMTU, 1420: 0} {
 		w := newWorld(t)
@@ -188,8 +189,8 @@ func TestBadInputIsNamed(t *testing.T) {
 	}
 }
 
-// A server that is known by name is followed to other addresses. While its name
-// has none, the last one stands: the tunnel may work.
+// The gateway follows a server's name to other addresses. While the name has no address, the gateway keeps
+// the last one, because the tunnel may work.
 func TestServerIsFollowedByItsName(t *testing.T) {
 	w := newWorld(t)
 	agent := w.agent(t, &bytes.Buffer{})
@@ -230,7 +231,7 @@ func TestServerIsFollowedByItsName(t *testing.T) {
 	}
 }
 
-// A server that nobody can dial dials a relay, at the port behind its client's.
+// A server that nobody can dial dials a relay, at the port for its client.
 func TestServerDialsItsRelay(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                         "invalid AddrPort",
@@ -259,8 +260,7 @@ func TestServerDialsItsRelay(t *testing.T) {
 	}
 }
 
-// A machine that can't be a gateway is no reason to end: who looks at the
-// Connection reads why.
+// A gateway on an unfit machine does not end, and its Connection shows the reason.
 func TestUnfitMachineIsReported(t *testing.T) {
 	w := newWorld(t)
 	agent := w.agent(t, &bytes.Buffer{})
@@ -274,8 +274,7 @@ func TestUnfitMachineIsReported(t *testing.T) {
 	}
 }
 
-// A CIDR list that contradicts itself, and addresses that are not supported, are
-// refused before the kernel is touched.
+// Contradictory lists of CIDRs and unsupported addresses are refused before the kernel is changed.
 func TestInputThatNoStateCanSatisfyIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -307,7 +306,7 @@ func TestInputThatNoStateCanSatisfyIsRefused(t *testing.T) {
 	}
 }
 
-// The tunnel works without its Secret, with the key that it had.
+// Without its Secret, the tunnel works with the key that it had.
 func TestSecretThatIsGoneOrDamagedLeavesTheKey(t *testing.T) {
 	for name, damage := range map[string]func(*world){
 		"gone":    func(w *world) { w.secret = nil },
@@ -327,7 +326,7 @@ func TestSecretThatIsGoneOrDamagedLeavesTheKey(t *testing.T) {
 	}
 }
 
-// A peer to which all is closed reaches the pods of a test, as long as these run.
+// A peer that may reach nothing else still reaches the pods of a test while they run.
 func TestWhatIsOpenToAPeerIsRead(t *testing.T) {
 	pod := func(name, ip string, change func(*corev1.Pod)) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: name, Labels: render.ProbeLabels("rome")}}

@@ -16,29 +16,27 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// inspectSocket is the socket at which an agent shows its state. It is in the abstract
-// namespace: it needs no directory, belongs to the network namespace, and ends with the
-// process. A state has nothing secret.
+// inspectSocket is the socket at which an agent serves its state, which contains no secrets. The socket is in
+// the abstract namespace: it needs no directory, belongs to the network namespace, and ends with the process.
 const inspectSocket = "@liqo-gateway-inspect"
 
-// Inspection is the state of the kernel that an agent wants, the state that it finds, both
-// as the commands that would make them, and the differences.
+// Inspection compares the wanted kernel state with the state that an agent finds, both as the commands that
+// would create them.
 type Inspection struct {
 	Wanted      []string `json:"wanted"`
 	Found       []string `json:"found"`
 	Differences []string `json:"differences"`
-	// Problem is why the other fields are missing or incomplete; "" if they are not.
+	// Problem is the reason that the other fields are missing or incomplete; "" if they are complete.
 	Problem string `json:"problem,omitempty"`
 }
 
-// inspector is what an agent shows.
+// inspector is an agent whose state can be inspected.
 type inspector interface {
-	// States returns the wanted state and the found one. wanted is empty if none was
-	// computed yet.
+	// States returns the wanted state and the state of the kernel. wanted is empty before the first
+	// computation.
 	States() (wanted, found gateway.KernelState, err error)
 }
 
-// inspect turns states into text. Keys are not in it.
 func inspect(i inspector) Inspection {
 	wanted, found, err := i.States()
 	out := Inspection{
@@ -55,21 +53,20 @@ func lines(s gateway.KernelState) []string {
 	return append([]string{}, strings.Split(strings.TrimSuffix(s.String(), "\n"), "\n")...)
 }
 
-// serveInspect answers Inspect until ctx ends.
+// serveInspect serves the inspector's state to [Inspect] until ctx ends.
 func serveInspect(i inspector) runnable {
 	return serve("unix", inspectSocket, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		e.SetEscapeHTML(false)
-		_ = e.Encode(inspect(i)) // the client is gone
+		_ = e.Encode(inspect(i)) // an error means that the client has disconnected
 	}))
 }
 
-// serve answers at an address until ctx ends. It tries again if the address is in use: on
-// a node's own network, the previous agent can still have it, since Kubernetes starts a
-// DaemonSet's next pod while the last one ends. An agent that gave up would be away until
-// the kubelet starts its container again.
+// serve answers at an address until ctx ends. It waits until the address is free, because the previous pod of
+// a DaemonSet may still use it on the node's network. If serve returned an error instead, the agent would end,
+// and would not run until the kubelet restarts it.
 func serve(network, address string, handler http.Handler) runnable {
 	return func(ctx context.Context) error {
 		l, err := new(net.ListenConfig).Listen(ctx, network, address)
@@ -96,7 +93,7 @@ func serve(network, address string, handler http.Handler) runnable {
 
 const listenAgain = 200 * time.Millisecond
 
-// Text is the Inspection for a person: what differs, then what was found.
+// Text is the Inspection for a person: first the differences, then the kernel's state.
 func (i Inspection) Text() string {
 	var b strings.Builder
 	switch {
@@ -117,8 +114,7 @@ func (i Inspection) Text() string {
 	return b.String()
 }
 
-// Inspect writes the Inspection of the agent in this network namespace: as JSON,
-// or as text for a person.
+// Inspect writes the Inspection of the agent in this network namespace, as JSON or as text.
 func Inspect(ctx context.Context, out io.Writer, text bool) error {
 	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", inspectSocket)

@@ -9,27 +9,26 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// kubeProxyHealth is where kube-proxy says whether it works: port 10256 is the default of its setting
-// healthzBindAddress, and load balancers of clouds rely on it. /livez came with Kubernetes 1.28, and an
-// earlier kube-proxy answers 404. /healthz also fails on a node that is to be removed.
+// kubeProxyHealth is kube-proxy's health check at the default of its setting healthzBindAddress. /livez
+// exists since Kubernetes 1.28; an earlier kube-proxy answers 404. /healthz also fails on a node that will be
+// removed.
 const kubeProxyHealth = "http://127.0.0.1:10256/livez"
 
 const (
-	// kubeProxyInterval is the time between two questions to kube-proxy, and kubeProxyAgain that after
-	// a question that got no answer.
+	// kubeProxyInterval is the time between two requests; after one without an answer, it is kubeProxyAgain.
 	kubeProxyInterval, kubeProxyAgain = 5 * time.Second, 2 * time.Second
-	// kubeProxySilence is how long kube-proxy may be silent: it is started again within seconds when
-	// its DaemonSet changes.
+	// kubeProxySilence is the time without an answer after which kube-proxy counts as ended. It is longer
+	// than a restart after a change of the DaemonSet.
 	kubeProxySilence = 8 * time.Second
 )
 
-// kubeProxy asks the node's kube-proxy whether it works. If it ends, the node's Services lead for ever
-// to the pods that they had.
+// kubeProxy checks whether the node's kube-proxy works. After its end, the node's Services keep leading to
+// the pods that they had then.
 type kubeProxy struct {
 	ask    func(context.Context) bool
 	told   func(wire.KubeProxy)
-	seen   bool      // it has answered since the agent began: there is one
-	silent time.Time // since when it does not answer; zero if it does
+	seen   bool      // kube-proxy has answered since the agent's start, so the node has one
+	silent time.Time // the time of the first request without an answer; zero if kube-proxy answers
 }
 
 func newKubeProxy(a *announcer) *kubeProxy {
@@ -51,7 +50,7 @@ func newKubeProxy(a *announcer) *kubeProxy {
 func (k *kubeProxy) run(ctx context.Context) error {
 	for wait := time.Duration(0); sleep.For(ctx, wait); {
 		state := k.note(k.ask(ctx), time.Now())
-		if ctx.Err() == nil { // else the question was cut short
+		if ctx.Err() == nil { // otherwise the end of ctx has ended the request
 			k.told(state)
 		}
 		if wait = kubeProxyInterval; !k.silent.IsZero() && state == wire.KubeProxyAnswers {
@@ -61,8 +60,8 @@ func (k *kubeProxy) run(ctx context.Context) error {
 	return nil
 }
 
-// note takes an answer, or its absence. Where nothing has ever answered, nothing is known: another
-// program may have kube-proxy's task, or it may be told to listen elsewhere.
+// note returns the state after a request. It is unknown if kube-proxy has never answered: the node may use
+// another program for Services, or kube-proxy may listen at another address.
 func (k *kubeProxy) note(answered bool, now time.Time) wire.KubeProxy {
 	switch {
 	case answered:
@@ -79,7 +78,6 @@ func (k *kubeProxy) note(answered bool, now time.Time) wire.KubeProxy {
 	return wire.KubeProxyAnswers
 }
 
-// follows notes whether the node's kube-proxy works.
 func (a *announcer) follows(k wire.KubeProxy) {
 	a.mu.Lock()
 	was := a.proxy

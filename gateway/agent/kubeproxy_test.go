@@ -30,8 +30,8 @@ func TestAKubeProxyThatEndsIsReported(t *testing.T) {
 	}
 }
 
-// The longest time from the end of kube-proxy to the report is that between two questions, and the silence
-// that is waited for.
+// A report of a kube-proxy that has ended takes at most one interval between two questions, and the silence
+// that the agent waits for.
 func TestAKubeProxyThatEndsIsReportedSoon(t *testing.T) {
 	if most := kubeProxyInterval + kubeProxySilence + kubeProxyAgain; most > 15*time.Second {
 		t.Errorf("it takes %s", most)

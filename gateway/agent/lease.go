@@ -15,26 +15,23 @@ import (
 
 // If a gateway has several pods, the pod with the Lease holds the tunnel.
 //
-// This program does not use the leader election of client-go, for two reasons. First,
-// client-go reads the Lease at intervals, and counts the Lease's duration from its own
-// read. With a duration of 2 s, more than 3 s pass before another pod has the Lease.
-// Second, a leader of client-go ends its work if it can't renew the Lease. An API server
-// that does not answer for some seconds would then interrupt all tunnels. In this program,
-// the pod that holds the tunnel goes on as long as the tunnel works. A pod that stands by
-// takes the Lease only if it could read the Lease during all the time in which nobody
-// renewed it.
+// This program does not use the leader election of client-go, for two reasons. First, client-go reads the
+// Lease at intervals, and counts the Lease's duration from its own read. With a duration of 2 s, more than 3
+// s pass before another pod has the Lease. Second, a leader of client-go ends its work if it can't renew the
+// Lease. An API server that does not answer for some seconds would then interrupt all tunnels. In this
+// program, the pod that holds the tunnel goes on as long as the tunnel works. A pod that stands by takes the
+// Lease only if it could read the unrenewed Lease during the whole duration.
 const (
 	// leaseDuration is the time without a renewal after which another pod may take the
 	// Lease.
 	leaseDuration = 2 * time.Second
-	// newLease is used instead of leaseDuration, until the holder of the Lease has held it
-	// for the time settled. Otherwise, on machines that are too busy to renew the Lease in
-	// time, the pods would take it from each other again and again, and no WireGuard
-	// session would last.
+	// newLease is used instead of leaseDuration, until the holder of the Lease has held it for the time
+	// settled. Otherwise, on machines that are too busy to renew the Lease in time, the pods would take the
+	// Lease from each other again and again, and no WireGuard session would last.
 	newLease = 8 * time.Second
 	settled  = 20 * time.Second
-	// renewEvery is the pause between two renewals. Even if two renewals in a row are late,
-	// the next one comes in time.
+	// renewEvery is the pause between two renewals. The Lease stays valid even if two renewals in a row are
+	// late.
 	renewEvery = 600 * time.Millisecond
 	// leaseRetry is the pause after an error of the API server.
 	leaseRetry = 250 * time.Millisecond
@@ -46,7 +43,7 @@ const (
 	releaseTimeout = 4 * time.Second
 )
 
-// patience is what a pod that stands by remembers: since when nobody has renewed the Lease.
+// patience is the memory of a pod that stands by: since when nobody has renewed the Lease.
 type patience struct {
 	version string    // the resource version of the Lease that was read last
 	since   time.Time // when this version was read first; zero if that is not known
@@ -189,7 +186,6 @@ func (c *competition) hold(ctx context.Context, lease *coordinationv1.Lease) (la
 	}
 }
 
-// read reads the Lease from the API server.
 func (c *competition) read(ctx context.Context) (*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
@@ -236,7 +232,7 @@ func (c *competition) release(ctx context.Context, lease *coordinationv1.Lease) 
 		case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err): // when a gateway is deleted, its ServiceAccount is deleted before the pod ends
 			c.log.Info("the Lease was not given back", "lease", c.key.Name, "reason", err.Error())
 			return
-		case apierrors.IsConflict(err): // another program has written the Lease, or this one has, and the answer was lost
+		case apierrors.IsConflict(err): // another program has written the Lease; or this program has, and the answer was lost
 		case !sleep.For(ctx, leaseRetry):
 			c.log.Warn("the Lease could not be given back; another pod takes it when it is over", "lease", c.key.Name, "error", err)
 			return

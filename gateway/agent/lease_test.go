@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// court is a Lease and the pods that compete for it. Its API server can be away.
+// court is a Lease and the pods that compete for it. A test can make its API server unavailable.
 type court struct {
 	t    *testing.T
 	api  client.WithWatch
@@ -53,7 +53,7 @@ func newCourt(t *testing.T) *court {
 	return &court{t: t, api: fake.NewClientBuilder().WithScheme(scheme).WithObjects(lease).Build()}
 }
 
-// join has a pod compete.
+// join starts a pod that competes for the Lease.
 func (c *court) join(name string) *contender {
 	p := &contender{court: c, name: name, ended: make(chan struct{})}
 	c.pods = append(c.pods, p)
@@ -117,20 +117,20 @@ func (p *contender) start() {
 	}()
 }
 
-// hear tells the pod of a Lease, as its watch would.
+// hear delivers a Lease to the pod, as its watch does.
 func (p *contender) hear(o client.Object) {
 	if lease, ok := o.(*coordinationv1.Lease); ok && !p.cut.Load() {
 		p.competition.tell(lease.DeepCopy())
 	}
 }
 
-// crash ends the pod without a word: what it holds, it holds for ever.
+// crash ends the pod without giving back the Lease.
 func (p *contender) crash() {
 	p.cut.Store(true)
 	p.holds.Store(false)
 }
 
-// stop ends the pod in good order.
+// stop ends the pod, which gives back the Lease.
 func (p *contender) stop() {
 	p.end()
 	<-p.ended
@@ -142,7 +142,7 @@ func (c *court) stopAll() {
 	}
 }
 
-// holders are the pods that hold the tunnel.
+// holders returns the pods that hold the tunnel.
 func (c *court) holders() (names []string) {
 	for _, p := range c.pods {
 		if p.holds.Load() {
@@ -161,7 +161,7 @@ func (c *court) want(when string, names ...string) {
 	}
 }
 
-// started is a court where a holds the tunnel and b stands by.
+// started returns a court in which a holds the tunnel, and b is the standby.
 func started(t *testing.T) (c *court, a, b *contender) {
 	c = newCourt(t)
 	a = c.join("a")
@@ -188,7 +188,7 @@ func TestLostHolderIsFollowedAfterTheLease(t *testing.T) {
 	})
 }
 
-// On a machine that is too busy, pods would take it from each other for ever.
+// On a very busy machine, pods would otherwise take the tunnel from each other again and again.
 func TestLeaseThatChangedHandsIsRespectedForLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, a, b := started(t)
@@ -226,8 +226,8 @@ func TestHolderThatEndsIsFollowedAtOnce(t *testing.T) {
 	})
 }
 
-// Its last renewal is under way, the API server is away for a moment, or somebody else has
-// written to the Lease: another pod must not have to wait until it is over.
+// The last renewal is not finished, the API server is unavailable for a moment, or another program has
+// written to the Lease. In each case, another pod must not have to wait until the Lease expires.
 func TestLeaseIsGivenBackWhateverHappens(t *testing.T) {
 	for name, meanwhile := range map[string]func(*court, *contender){
 		"a renewal is under way": func(c *court, a *contender) {
@@ -266,8 +266,8 @@ func TestLeaseIsGivenBackWhateverHappens(t *testing.T) {
 	}
 }
 
-// Each write takes some time, and the watch tells of it before its answer comes: the tunnel is
-// held while the Lease is given back, so the next pod has written when it is left.
+// Each write takes some time, and the watch reports it before its answer comes. The pod holds the tunnel
+// while it gives back the Lease. So the next pod has written the Lease when the first pod leaves the tunnel.
 func TestTheTunnelIsHeldUntilTheLeaseIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, a, b := started(t)
@@ -283,7 +283,7 @@ func TestTheTunnelIsHeldUntilTheLeaseIsGivenBack(t *testing.T) {
 	})
 }
 
-// The same pod's next process has the same name, and nobody else uses the Lease.
+// The next process of the same pod has the same name, and no other pod uses the Lease.
 func TestRestartedHolderGoesOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, a, _ := started(t)
@@ -299,7 +299,7 @@ func TestRestartedHolderGoesOnAtOnce(t *testing.T) {
 	})
 }
 
-// Nobody can renew the Lease, and nobody may conclude anything from that.
+// Nobody can renew the Lease, and no pod may conclude anything from that.
 func TestAPIServerThatIsAwayChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, a, _ := started(t)
@@ -317,8 +317,8 @@ func TestAPIServerThatIsAwayChangesNothing(t *testing.T) {
 	})
 }
 
-// Cut off from the API server, and perhaps from the peer as well: another pod
-// takes over, and both would fight for the peer if this one dialled.
+// The holder can't reach the API server, and perhaps not the peer. Another pod takes over, and both would
+// compete for the peer if the holder dialled.
 func TestHolderThatIsCutOffKeepsWhatWorksAndNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, a, _ := started(t)

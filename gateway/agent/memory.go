@@ -10,20 +10,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 )
 
-// Userspace WireGuard has a buffer of 64 KiB for each packet in flight, and keeps it for the
-// next packet: it held 300 MiB after 2 GiB of traffic in a measurement. Go's runtime needs
-// minutes to return them. A gateway that is quiet again needs 16 MiB.
+// Userspace WireGuard allocates a buffer of 64 KiB for each packet in flight, and keeps the buffers for later
+// packets. In a measurement, it held 300 MiB after 2 GiB of traffic. Go's runtime takes minutes to return
+// this memory to the machine. A gateway without traffic needs 16 MiB.
 const (
 	trimInterval = 5 * time.Second
-	// quiet is the most traffic, in bytes per interval, at which memory is returned: with
-	// more, WireGuard would only take the buffers again.
+	// quiet is the most traffic, in bytes per interval, at which memory is returned. With more traffic,
+	// WireGuard would allocate the buffers again at once.
 	quiet = 5 << 20
-	// worthwhile is the least memory, in bytes, for which returning is worth it.
+	// worthwhile is the smallest amount of memory, in bytes, that is returned.
 	worthwhile = 32 << 20
 )
 
-// trimMemory returns the memory of a burst of traffic to the machine when the burst is
-// over. traffic returns the number of bytes that have passed so far.
+// trimMemory returns unused memory to the machine after a burst of traffic. traffic returns the number of
+// bytes until now.
 func trimMemory(ctx context.Context, traffic func() uint64) error {
 	timer := time.NewTimer(tunnel.UntilBeat(trimInterval))
 	defer timer.Stop()
@@ -49,7 +49,7 @@ func trim() {
 	debug.FreeOSMemory()
 }
 
-// heldByHeap is the memory, in bytes, that the heap keeps from the machine, used or unused.
+// heldByHeap returns the memory, in bytes, that the heap has taken from the machine, used or unused.
 func heldByHeap() uint64 {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},

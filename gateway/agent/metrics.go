@@ -16,8 +16,7 @@ import (
 // are our own.
 const driver = "liqo_wireguard"
 
-// tunnelMetrics are a gateway's metrics for Prometheus. They are read at each of its
-// requests.
+// tunnelMetrics are a gateway's metrics. They are read when Prometheus requests them.
 type tunnelMetrics struct {
 	clusterID string
 	now       func() time.Time
@@ -62,7 +61,6 @@ func newTunnelMetrics(clusterID string, status func(time.Time) tunnel.Status, co
 	}
 }
 
-// pinged notes one round trip.
 func (m *tunnelMetrics) pinged(latency time.Duration) {
 	m.latencies.Observe(float64(latency.Microseconds()))
 }
@@ -88,7 +86,7 @@ func (m *tunnelMetrics) Collect(ch chan<- prometheus.Metric) {
 	if s.Problem != nil {
 		misconfigured = 1
 	}
-	send(descMisconfigured, prometheus.GaugeValue, misconfigured) // a pod that stands by sends it, too: it could not take over
+	send(descMisconfigured, prometheus.GaugeValue, misconfigured) // also from a pod that stands by, because it could not take over the tunnel
 	if s.Standby {
 		send(descHolds, prometheus.GaugeValue, 0)
 		return

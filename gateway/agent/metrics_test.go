@@ -73,14 +73,14 @@ liqo_tui_path_mtu_bytes{cluster_id="rome",driver="liqo_wireguard"} 1328
 		t.Fatal(err)
 	}
 	for _, p := range problems {
-		// Microseconds are Liqo's, and so are the names with them.
+		// Liqo's metrics use microseconds, and their names too.
 		if !strings.HasPrefix(p.Metric, "liqo_peer_latency") {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
 }
 
-// Dashboards and alerts of others ask for these.
+// Dashboards and alerts of other projects use these metrics.
 func TestMetricsOfGatewaysStay(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(fullMetrics()); err != nil {
@@ -95,7 +95,7 @@ func TestMetricsOfGatewaysStay(t *testing.T) {
 	frozen.Compare(t, "metrics-gateway.txt", frozen.Section{Title: "Metrics of gateways", Lines: lines})
 }
 
-// What is not known is not told as zero.
+// An unknown value is absent, and not zero.
 func TestMetricsOfATunnelThatIsNotUpAreAbsent(t *testing.T) {
 	m := newTunnelMetrics("rome", func(time.Time) tunnel.Status { return tunnel.Status{} }, func() (map[string]linux.Counter, error) { return nil, nil })
 	for _, name := range []string{"liqo_peer_latency_us", "liqo_tui_handshake_age_seconds", "liqo_tui_path_mtu_bytes", "liqo_wireguard_implementation"} {
@@ -108,7 +108,7 @@ func TestMetricsOfATunnelThatIsNotUpAreAbsent(t *testing.T) {
 	}
 }
 
-// Else an alert would say of each standby that its peer is down.
+// Otherwise an alert would say for each standby that its peer is down.
 func TestMetricsOfAStandbyAreThatItIsOne(t *testing.T) {
 	m := newTunnelMetrics("rome", func(time.Time) tunnel.Status { return tunnel.Status{Standby: true} }, func() (map[string]linux.Counter, error) { return nil, nil })
 	want := `
@@ -124,7 +124,7 @@ liqo_tui_misconfigured{cluster_id="rome",driver="liqo_wireguard"} 0
 	}
 }
 
-// Who listens to Prometheus only hears of it, too.
+// Some admins see the failure only in Prometheus.
 func TestMetricsOfAnUnfitMachineAreThatNothingIsConnected(t *testing.T) {
 	agent := &gatewayAgent{unfit: linux.ErrMachine}
 	m := newTunnelMetrics("rome", agent.status, func() (map[string]linux.Counter, error) { return nil, linux.ErrMachine })
@@ -148,7 +148,7 @@ liqo_tui_misconfigured{cluster_id="rome",driver="liqo_wireguard"} 1
 	}
 }
 
-// What the API says may be refused before it reaches the tunnel.
+// The agent may refuse the objects before the tunnel gets them.
 func TestMetricsTellOfASetupThatIsRefused(t *testing.T) {
 	agent := &gatewayAgent{tunnel: tunnel.New(tunnel.Config{})}
 	m := newTunnelMetrics("rome", agent.statusWithSetup, func() (map[string]linux.Counter, error) { return nil, nil })
@@ -174,7 +174,7 @@ liqo_tui_misconfigured{cluster_id="rome",driver="liqo_wireguard"} ` + c.want + "
 
 var metricName = regexp.MustCompile(`liqo_[a-z_]+`)
 
-// exported are the names that Prometheus stores.
+// exported returns the names that Prometheus stores.
 func exported(t *testing.T) []string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -204,7 +204,7 @@ func TestDashboardAndAlertsAskForMetricsThatExist(t *testing.T) {
 			t.Errorf("%s: only %d metrics found: the test sees nothing", file, len(found))
 		}
 		for _, name := range found {
-			// The operator's own metrics are looked for in its package.
+			// The operator's package tests its own metrics.
 			if name != "liqo_wireguard" && !strings.HasPrefix(name, "liqo_tui_operator_") && !slices.Contains(names, name) {
 				t.Errorf("%s: %s does not exist", file, name)
 			}

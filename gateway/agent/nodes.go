@@ -31,8 +31,9 @@ const (
 	// large cluster, there are new reports all the time. With 10,000 pods, a change and the check
 	// after it took 130 ms in a measurement.
 	nodesAtMost = time.Second
-	// nodesPatience is how long a gateway waits for the nodes' reports after its start. Perhaps it
-	// does not have the right to read them. Most functions of a tunnel do not need them.
+	// nodesPatience is the longest wait for the nodes' reports after the gateway's start. Then the gateway
+	// works without them: most functions of a tunnel do not need them, and it may lack the right to read
+	// them.
 	nodesPatience = 10 * time.Second
 )
 
@@ -116,9 +117,8 @@ func (n *nodes) wait(now time.Time) time.Duration {
 	return wait
 }
 
-// put stores a node's report, and reports whether a part has changed that gateways use. Other parts
-// must not cause work: peers can change the number of refused packets as often as they like, for
-// example.
+// put stores a node's report. It returns true if a part that gateways use has changed. Other parts must not
+// cause work, because peers can change some of them at will, such as the number of refused packets.
 func (n *nodes) put(o *networkingv1beta1.InternalNode) (changed bool) {
 	r, err := wire.ParseNode(o)
 	// The resource versions of a kind are numbers, and a later change has a larger number.
@@ -139,7 +139,6 @@ func (n *nodes) put(o *networkingv1beta1.InternalNode) (changed bool) {
 	return !reflect.DeepEqual(was, now) || fmt.Sprint(broken) != fmt.Sprint(err)
 }
 
-// drop removes the report of a deleted node.
 func (n *nodes) drop(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -65,8 +65,8 @@ func rangesKinds() []rangesKind {
 	}
 }
 
-// kept returns what the cache keeps of an object. In a large cluster, nearly all objects are other
-// nodes': of those, it keeps what identifies them.
+// kept returns the part of an object that the cache keeps. In a large cluster, nearly all objects belong to
+// other nodes. Of these objects, the cache keeps only the identity.
 func (k rangesKind) kept(o any, node string) any {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
@@ -127,7 +127,6 @@ func (g *givenRanges) find(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// list returns all ranges of the node.
 func (g *givenRanges) list() []gateway.Range {
 	g.mu.Lock()
 	defer g.mu.Unlock()

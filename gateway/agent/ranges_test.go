@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Each node's agent watches the blocks of all nodes.
+// Each node's agent watches the blocks of all nodes, so the cache has to be small.
 func TestOfOtherNodesBlocksLittleIsKept(t *testing.T) {
 	kinds := rangesKinds()
 	block := func(node, state string) *unstructured.Unstructured {

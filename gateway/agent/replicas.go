@@ -23,7 +23,6 @@ import (
 // most.
 type claims chan struct{}
 
-// make adds a request, if there is none.
 func (c claims) make() {
 	select {
 	case c <- struct{}{}:
@@ -88,7 +87,7 @@ func (g *gatewayAgent) standBy() {
 	g.lead(false)
 }
 
-// lead tells the tunnel whether this pod holds it.
+// lead makes the tunnel work (true), or leaves it to another pod (false).
 func (g *gatewayAgent) lead(lead bool) {
 	if err := g.tunnel.Lead(lead); err != nil {
 		g.options.Log.Error("change who holds the tunnel", "error", err)
@@ -128,7 +127,7 @@ func (g *gatewayAgent) claim(ctx context.Context, all claims) error {
 		if !g.holds.Load() {
 			continue
 		}
-		var w errgroup.Group // without a common context, because a failure of one must not cancel the others
+		var w errgroup.Group // without a common context, so that a failure of one claim does not cancel the others
 		w.Go(func() error { return g.claimService(ctx) })
 		w.Go(func() error { return g.claimNodes(ctx) })
 		w.Go(func() error { return g.takeReports(ctx) })

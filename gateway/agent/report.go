@@ -90,8 +90,8 @@ func refusedOf(counters map[string]linux.Counter) *uint64 {
 	return new(nodes.Packets + counters[gateway.DroppedInput].Packets)
 }
 
-// closedTo writes endpoints that were closed to the peer, in order. It leaves out what could not be read:
-// the number of packets stands without.
+// closedTo returns endpoints that were closed to the peer, as text, in order. It ignores an error, because
+// the report already has the number of packets, and the endpoints are only a detail.
 func closedTo(lately []gateway.Endpoint, _ error) []string {
 	var texts []string
 	for _, e := range lately {
@@ -106,12 +106,12 @@ func closedTo(lately []gateway.Endpoint, _ error) []string {
 	return slices.Compact(texts)
 }
 
-// history holds the last report, and what the next report needs of earlier ones.
+// history holds the last report and other values that the next report depends on.
 type history struct {
 	last    wire.Report
 	value   networkingv1beta1.ConnectionStatusValue
 	written time.Time // when this process last wrote a report; zero if it has written none
-	term    int       // the term of the past with which this history begins
+	term    int       // the value of past.term when this history began
 	pods    podTraffic
 	told    told
 }
@@ -150,7 +150,7 @@ func (h *history) follow(p past) {
 // complete returns the report r with the fields that depend on earlier reports.
 func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r wire.Report) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	if r.Generation == 0 {
-		r.Generation = h.last.Generation // nothing proves yet that the peer answers with the settings of a newer generation
+		r.Generation = h.last.Generation // no ping has been answered yet with this gateway's settings of a newer generation
 	}
 	switch {
 	case value == h.value && h.last.Since != nil:
@@ -259,22 +259,21 @@ func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (wire.R
 	return wire.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: the port may be closed on the way, or the server may not have this gateway's key", s.endpoint)
 }
 
-// fewStrangers is the smallest number of packets with an unknown key that the report mentions. Fewer
+// fewStrangers is the smallest number of packets with an unknown key that the report mentions, because fewer
 // packets may come from a scan of the port.
 const fewStrangers = 3
 
 const (
-	// unanswered is a time after the last answer to a ping. If the path is cut, no packet of the
-	// peer comes in later than that, because gateways send a ping every 2 s.
+	// unanswered distinguishes a cut path. When a path is cut, answers to pings and other packets of
+	// the peer end within a shorter time of each other, because gateways send a ping every 2 s.
 	unanswered = 5 * time.Second
-	// lately is the time within which a packet of the peer counts as present. It is longer than the
-	// time between two keepalives, which is usually 25 s.
+	// lately is the age up to which the peer's last packet shows that its packets still come in. It
+	// is longer than the time between two keepalives, which is usually 25 s.
 	lately = 30 * time.Second
 )
 
-// since returns the end of the sentence about a silent peer. There are three cases. The path is cut.
-// Or packets of the peer come in, but the peer gets none. Or WireGuard works, but the peer answers no
-// pings.
+// since returns the end of the sentence about a silent peer. It distinguishes three cases: the path is cut;
+// packets of the peer come in, but the peer gets none; WireGuard works, but the peer answers no pings.
 func since(now time.Time, s setup, t tunnel.Status) string {
 	switch {
 	case t.Pings.Mute(now, t.Peer.Handshake):
@@ -315,8 +314,8 @@ func remarks(s setup, t tunnel.Status) string {
 	return text
 }
 
-// write patches the status and one annotation of the Connection. Other programs own the rest of it.
-// It returns the changed Connection.
+// write patches the status and one annotation of the Connection. Other programs own the other fields. write
+// returns the changed Connection.
 func (g *gatewayAgent) write(ctx context.Context, value networkingv1beta1.ConnectionStatusValue, r wire.Report) (*networkingv1beta1.Connection, error) {
 	text, err := json.Marshal(r)
 	if err != nil {

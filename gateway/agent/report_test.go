@@ -76,7 +76,7 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 	}
 }
 
-// Bytes of the time when it worked say nothing of now.
+// Bytes from the time when the path worked do not prove that it works now.
 func TestReportTellsAPathThatIsCutFromOneThatWorksOneWay(t *testing.T) {
 	cut := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	const nothing = ", and nothing comes in from it"
@@ -114,7 +114,7 @@ func TestReportTellsAPathThatIsCutFromOneThatWorksOneWay(t *testing.T) {
 	}
 }
 
-// Which ranges of a peer are translated is news: a change of the range waits for it.
+// The report is new if a peer's translated ranges change, because a change of the range waits for it.
 func TestReportNamesTheRangesThatAreInForce(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	both := []netip.Prefix{netip.MustParsePrefix("10.60.0.0/16"), netip.MustParsePrefix("240.5.0.0/16")}
@@ -134,7 +134,7 @@ func TestReportNamesTheRangesThatAreInForce(t *testing.T) {
 	}
 }
 
-// A gateway claims to close what its kernel closes. The change is news: connect waits for it.
+// A gateway reports what its kernel closes. The report is new if this changes, because connect waits for it.
 func TestReportNamesWhatIsAllowedInForce(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	connected := tunnel.Status{Pings: ping.Status{Value: ping.Connected, LastReply: now}}
@@ -187,7 +187,7 @@ func TestReportCarriesWhatWasMeasured(t *testing.T) {
 	}
 }
 
-// A generation counts when a ping was answered after it came into force.
+// The report confirms a generation when a ping was answered after the generation came into force.
 func TestReportConfirmsAGenerationWithAPing(t *testing.T) {
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	h := history{}
@@ -217,7 +217,7 @@ func TestReportConfirmsAGenerationWithAPing(t *testing.T) {
 	}
 }
 
-// What was set up before may answer as well.
+// An answer may belong to the earlier setup.
 func TestReportConfirmsNoGenerationThatIsNotInForce(t *testing.T) {
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	s := setup{generation: 1}
@@ -242,7 +242,7 @@ func TestReportConfirmsNoGenerationThatIsNotInForce(t *testing.T) {
 		now := start.Add(time.Second)
 		c.setup.follow(s, now)
 		s = c.setup
-		// The ping before: it was answered when the last setup was in force.
+		// The earlier ping was answered while the last setup was in force.
 		status := tunnel.Status{Pings: ping.Status{Value: ping.Connected, LastReply: now.Add(-time.Millisecond)}, Problem: c.problem}
 		if _, r := reportOf(now, gateway.Client, s, status); r.Generation != c.want {
 			t.Errorf("%s: got generation %d, want %d", c.name, r.Generation, c.want)
@@ -337,7 +337,7 @@ func TestNothingIsRefusedOnlyWhereItIsCounted(t *testing.T) {
 	}
 }
 
-// A client that hears no answer calls from another port several times a second.
+// A client that gets no answer dials from another port several times a second.
 func TestReportOfAnEndpointWaitsALittle(t *testing.T) {
 	written := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	h := history{value: networkingv1beta1.Connecting, written: written, last: wire.Report{Endpoint: "192.0.2.7:1000"}}

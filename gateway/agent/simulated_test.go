@@ -21,8 +21,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// The simulated gateways, which the demonstration shows and most tests use, say of a tunnel
-// what ours say of it: value, reason and words, and what goes with them.
+// The simulated gateways, which the demonstration shows and most tests use, write the same report about a
+// tunnel as our gateways: value, reason, text and the other fields.
 func TestSimulatedGatewaysSayWhatOursSay(t *testing.T) {
 	both := []gateway.Role{gateway.Client, gateway.Server}
 	closed := func(p *flowtest.Pair) { p.Join("rome", "milan", func(l *simulated.Link) { l.Closed = true }) }
@@ -100,7 +100,7 @@ func TestSimulatedGatewaysSayWhatOursSay(t *testing.T) {
 	}
 }
 
-// reportFields are those of a report.
+// reportFields returns the fields of a report.
 func reportFields(t *testing.T, r wire.Report) (all map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(r)
@@ -120,7 +120,7 @@ func pass(p *flowtest.Pair, d time.Duration) {
 	}
 }
 
-// situation is what a gateway of ours would have read.
+// situation returns what one of our gateways would have read.
 func situation(t *testing.T, peer flows.End, hasKey bool, now time.Time) (gateway.Role, setup) {
 	t.Helper()
 	s := setup{hasKey: hasKey, allow: "all", since: now.Add(-time.Hour)}

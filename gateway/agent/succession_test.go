@@ -66,7 +66,7 @@ func TestAPodWaitsForTheOneBeforeIt(t *testing.T) {
 	}
 }
 
-// While the old pod's container is restarted, the new one takes the tunnel over. It keeps it.
+// The new pod takes over the tunnel while the old pod's container restarts, and then keeps the tunnel.
 func TestWhoHasTakenTheTunnelOverKeepsIt(t *testing.T) {
 	old, next := gatewayPod("old", 1, corev1.ConditionFalse), gatewayPod("next", 2, corev1.ConditionTrue)
 	s := successionOf(t, "old", interceptor.Funcs{}, old, next)
@@ -87,8 +87,8 @@ func TestWhoHasTakenTheTunnelOverKeepsIt(t *testing.T) {
 	}
 }
 
-// The tunnel is taken over as soon as the pod before is being deleted, and not before; an
-// API server that is away is no reason.
+// The next pod takes over the tunnel when the earlier pod is being deleted, and not before. An unavailable
+// API server is no reason to take it over.
 func TestATunnelIsTakenOverWhenThePodBeforeEnds(t *testing.T) {
 	for name, blind := range map[string]bool{"told by a watch": false, "without a watch": true} {
 		t.Run(name, func(t *testing.T) {

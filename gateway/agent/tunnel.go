@@ -51,8 +51,7 @@ type TunnelOptions struct {
 	// then holds the tunnel, and the others stand by.
 	Pod    string
 	Shared bool
-	// Services is this cluster's ID, if the gateways tell each other which Services their clusters
-	// export; "" otherwise.
+	// Services is this cluster's ID, if the gateways exchange Services; "" otherwise.
 	Services wire.ClusterID
 }
 
@@ -151,8 +150,8 @@ func (g *gatewayAgent) status(now time.Time) tunnel.Status {
 	return g.tunnel.Status(now)
 }
 
-// statusWithSetup returns the same as status, with one difference: if the tunnel could not be set up,
-// the problem is that error.
+// statusWithSetup returns the same as status, but if the tunnel could not be set up, the problem is that
+// error.
 func (g *gatewayAgent) statusWithSetup(now time.Time) tunnel.Status {
 	s := g.status(now)
 	g.mu.Lock()
@@ -168,7 +167,6 @@ const tunnelController = "tunnel"
 // runnable makes a function a Runnable of a manager.
 type runnable func(context.Context) error
 
-// Start calls the function.
 func (r runnable) Start(ctx context.Context) error { return r(ctx) }
 
 // gatewayAgent sets up a tunnel as objects in the API server describe it, and writes reports about
@@ -182,7 +180,7 @@ type gatewayAgent struct {
 	tunnel  *tunnel.Tunnel // nil on a machine that can't be a gateway
 	// counters reads the counters of the firewall.
 	counters func() (map[string]linux.Counter, error)
-	// closedLately reads the endpoints that were closed to the peer lately.
+	// closedLately reads the endpoints at which packets of the peer were dropped lately.
 	closedLately func() ([]gateway.Endpoint, error)
 	unfit        error // the reason that the machine can't be a gateway; nil if it can
 	events       recorder.EventRecorder
@@ -205,7 +203,7 @@ type past struct {
 	report wire.Report
 	value  networkingv1beta1.ConnectionStatusValue
 	seen   netip.AddrPort // the source of the peer's last packet
-	term   int            // how often past was read
+	term   int            // the number of reads of past
 }
 
 // setup describes how far the tunnel is set up, for the report.
@@ -240,7 +238,6 @@ func (s *setup) follow(last setup, now time.Time) (changed bool) {
 	return changed
 }
 
-// kind returns an empty object of this gateway's kind.
 func (g *gatewayAgent) kind() client.Object {
 	if g.options.Role == gateway.Server {
 		return &networkingv1beta1.GatewayServer{}
@@ -248,7 +245,6 @@ func (g *gatewayAgent) kind() client.Object {
 	return &networkingv1beta1.GatewayClient{}
 }
 
-// readKey reads the gateway's private key from a folder.
 func readKey(dir string) (gateway.PrivateKey, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, wire.SecretPrivateKey))
 	if err != nil {
@@ -321,7 +317,6 @@ func (g *gatewayAgent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, err
 }
 
-// wake starts the next round of report.
 func (g *gatewayAgent) wake() {
 	select {
 	case g.woken <- struct{}{}:

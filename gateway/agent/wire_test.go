@@ -10,15 +10,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// The rest of the contract with a peer that runs Liqo is in the tests of package
-// gateway/linux: this line is not about packets.
+// The tests of package gateway/linux contain the rest of the contract with a peer that runs Liqo. This line
+// of the contract is not about packets.
 func TestW7KeysAreExchangedAsRawBytesUnderTheClustersLabel(t *testing.T) {
 	key, err := wgtypes.GeneratePrivateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As the peer's admin program, or GitOps, writes it: nothing but the label
-	// says whose it is, and the name is anybody's choice.
+	// As the peer's admin program, or GitOps, writes it: only the label names the owner, and the name is
+	// free.
 	object := render.PublicKey(render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}, key.PublicKey(), nil)
 	if got := object.Labels["liqo.io/remote-cluster-id"]; got != "rome" {
 		t.Errorf("label: got %q, want rome", got)
@@ -39,7 +39,7 @@ func TestW7KeysAreExchangedAsRawBytesUnderTheClustersLabel(t *testing.T) {
 		t.Errorf("got key %s, %v, want %s", peer.PublicKey, err, public)
 	}
 
-	// Ours, where Liqo's controllers look for it.
+	// Our key, in the Secret where Liqo's controllers look for it.
 	private := [32]byte(key)
 	secret := render.Gateway{Tenant: render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}, Name: "rome", Owner: w.server}.KeySecret(private, public)
 	if !bytes.Equal(secret.Data["publicKey"], public[:]) || !bytes.Equal(secret.Data["privateKey"], key[:]) || secret.Labels["liqo.io/remote-cluster-id"] != "rome" {

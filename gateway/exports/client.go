@@ -41,36 +41,35 @@ const (
 	quietTime = 150 * time.Second
 	// settled is the time after which a watch counts as one that works.
 	settled = 30 * time.Second
-	// retryFirst and retryMost bound the pause after a failure. It doubles each time.
+	// retryFirst is the first pause after failures. The pause doubles up to retryMost.
 	retryFirst = time.Second
 	retryMost  = 15 * time.Second
-	retryTold  = time.Minute // at most, if the peer says when to come again
-	// againTime is the time until the next list, if this cluster's API server has refused a slice: a quota
-	// may have changed.
+	retryTold  = time.Minute // the longest pause that the peer can ask for
+	// againTime is the time until the next list after a slice was refused by this cluster's API server, for
+	// example because of a quota, or by a bound of what is kept of a peer.
 	againTime = 5 * time.Minute
 	// maxAnswer is the largest header of an answer, in bytes.
 	maxAnswer = 16 << 10
-	// segment is the size of TCP segments between gateways. A datagram with such a segment has 576 bytes,
-	// which every path carries: nothing else tells the gateways' own sockets of a path that carries less
-	// than the tunnel's device.
+	// segment is the size of TCP segments between gateways. With it, a datagram has 576 bytes, which every
+	// path carries. The gateways' own sockets don't learn that a path carries less than the tunnel's device.
 	segment = 576 - 40
 )
 
-// ErrNoServices says that the peer's gateway does not have this interface.
+// ErrNoServices means that the peer's gateway does not serve exports.
 var ErrNoServices = errors.New("the peer's gateway is of a release without Services")
 
-// A Check judges a slice that a peer has sent, which may be hostile. It returns what may be written
-// into this cluster, or nil. problems say in plain text what it refuses or leaves out.
+// A Check judges a slice that a peer has sent, which may be hostile. It returns the part that may be written
+// into this cluster, or nil. problems are texts about the refused or omitted parts.
 type Check func(*discoveryv1.EndpointSlice) (admitted *discoveryv1.EndpointSlice, problems []string)
 
-// A Sink keeps what a Client reads. An error ends the list or watch, and it is tried again.
+// A Sink stores the slices that a Client reads. After an error, the Client lists again.
 type Sink interface {
 	Begin(context.Context) error // a list begins
-	// Put keeps a slice, which has passed the Check. from is the peer's name of it. refused is the reason
-	// that this cluster does not take it.
+	// Put stores a slice that has passed the Check. from is the name of the slice in the peer's cluster.
+	// refused is the reason that this cluster's API server does not accept it.
 	Put(ctx context.Context, from types.NamespacedName, s *discoveryv1.EndpointSlice) (refused, err error)
 	Drop(ctx context.Context, from types.NamespacedName) error
-	// End ends a list. If the list is complete, everything goes that was not Put since Begin.
+	// End ends a list. If the list is complete, it deletes all slices that were not Put since Begin.
 	End(ctx context.Context, complete bool) (refused map[types.NamespacedName]error, err error)
 }
 
@@ -84,7 +83,7 @@ type Client struct {
 	// Changed is called when Status may have changed. It must not block. It may be nil.
 	Changed func()
 
-	quiet, slice time.Duration // quietTime and sliceTime, but in tests
+	quiet, slice time.Duration // quietTime and sliceTime, except in tests
 
 	version string // from which a watch can resume; "" if a list is needed
 	again   bool   // this cluster's API server refuses a slice
@@ -94,18 +93,18 @@ type Client struct {
 	status Status
 }
 
-// judged says what has become of a slice.
+// judged is the decision about a slice.
 type judged struct {
 	taken   bool
 	problem string // the reason to refuse the slice or a part of it; "" if there is none
 }
 
-// Status says what a Client has read.
+// Status describes what a Client has read.
 type Status struct {
 	Slices  int       // that were taken
 	Refused []Refusal // slices that were refused, or taken in part; the most frequent reason first
-	// Complete is when the last list was complete; zero: never. Heard is when the peer last said something:
-	// since then the slices may be outdated.
+	// Complete is the time of the last complete list; zero: never. Heard is the time of the last answer or
+	// event of the peer. The peer may have changed the slices since then.
 	Complete, Heard time.Time
 	Problem         error // the reason that nothing is read now; nil if the watch works
 }
@@ -114,13 +113,13 @@ type Status struct {
 type Refusal struct {
 	Reason  string
 	Slices  int
-	Example string // namespace and name of one of them, as text for people
+	Example string // namespace and name of one of these slices, as text for people
 }
 
 // maxRefusals is the largest number of reasons in a Status.
 const maxRefusals = 4
 
-// Status returns what was read until now.
+// Status returns the present status.
 func (c *Client) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,8 +128,8 @@ func (c *Client) Status() Status {
 	return s
 }
 
-// Transport returns the way to a peer's gateway, from the own address in the tunnel. It asks no proxy
-// and takes no compressed answers.
+// Transport returns a transport to a peer's gateway, which sends from the address own in the tunnel. It uses
+// no proxy, and accepts no compressed answers.
 func Transport(own netip.Addr) *http.Transport {
 	dialer := &net.Dialer{
 		LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(own, 0)), Timeout: dialTime, KeepAliveConfig: keepAlive, Control: smallSegments,
@@ -141,7 +140,7 @@ func Transport(own netip.Addr) *http.Transport {
 	}
 }
 
-// Listen listens at the own address in the tunnel.
+// Listen listens at the address own in the tunnel.
 func Listen(ctx context.Context, own netip.AddrPort) (net.Listener, error) {
 	config := net.ListenConfig{Control: smallSegments}
 	l, err := config.Listen(ctx, "tcp4", own.String())
@@ -176,7 +175,7 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 		wait := pause
 		switch {
-		case err == nil: // the end of a watch, which resumes
+		case err == nil: // the watch has ended, and resumes
 		case errors.Is(err, errGone):
 			c.version = ""
 		default:
@@ -194,7 +193,7 @@ func (c *Client) Run(ctx context.Context) error {
 	return nil //nolint:nilerr // ctx has ended
 }
 
-// follow lists if that is needed, and watches until the watch ends.
+// follow lists if a list is needed, and watches until the watch ends.
 func (c *Client) follow(ctx context.Context) error {
 	if c.version == "" {
 		if err := c.list(ctx); err != nil {
@@ -209,7 +208,7 @@ func (c *Client) follow(ctx context.Context) error {
 	return c.watch(ctx)
 }
 
-// get sends a request. The answer has status 200 and is JSON.
+// get sends a request. It returns an error unless the answer has status 200 and is JSON.
 func (c *Client) get(ctx context.Context, query url.Values) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"?"+query.Encode(), nil)
 	if err != nil {
@@ -228,7 +227,7 @@ func (c *Client) get(ctx context.Context, query url.Values) (*http.Response, err
 	return answer, nil
 }
 
-// usable returns the reason that an answer can't be read. It repeats no text of the peer.
+// usable returns the reason that an answer can't be used. It repeats no text of the peer.
 func usable(answer *http.Response) error {
 	switch code := answer.StatusCode; {
 	case code == http.StatusNotFound:
@@ -249,7 +248,7 @@ func usable(answer *http.Response) error {
 	return nil
 }
 
-// laterError is an answer that says when to ask again.
+// laterError is an answer that contains the time of the next attempt.
 type laterError struct {
 	code  int
 	after time.Duration
@@ -259,7 +258,7 @@ func (e *laterError) Error() string {
 	return fmt.Sprintf("the peer's gateway answers %d %s", e.code, http.StatusText(e.code))
 }
 
-// peerError is an error about what the peer sends.
+// peerError is an error about data of the peer.
 func peerError(err error) error { return fmt.Errorf("the peer's gateway %w", err) }
 
 func (c *Client) list(ctx context.Context) error {
@@ -309,7 +308,7 @@ func (c *Client) list(ctx context.Context) error {
 	return nil
 }
 
-// noEOF makes of an end in the middle an error with a text.
+// noEOF replaces the error about an answer that ended too early by an error with a text.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("has ended its answer too early")
@@ -393,8 +392,8 @@ func (c *Client) event(ctx context.Context, kind watch.EventType, raw []byte) er
 	return nil
 }
 
-// nameOf returns the peer's name of a slice. Names that no object can have are cut, so that they need
-// no memory: their slices are refused.
+// nameOf returns the peer's name of a slice. It cuts names that no object can have, to save memory, because
+// such slices are refused.
 func nameOf(s *discoveryv1.EndpointSlice) types.NamespacedName {
 	return types.NamespacedName{Namespace: cut(s.Namespace, 63), Name: cut(s.Name, 253)}
 }
@@ -406,8 +405,8 @@ func cut(text string, n int) string {
 	return text
 }
 
-// put judges a slice, and gives it to the sink. If the slice is refused, the sink does not keep what the
-// peer has said of it before. bad is the reason that the slice can't be read, or nil.
+// put judges a slice, and passes it to the sink. If the slice is refused, the sink deletes its earlier
+// version. bad is the reason that the slice can't be read, or nil.
 func (c *Client) put(ctx context.Context, s *discoveryv1.EndpointSlice, bad error) (judged, error) {
 	from := nameOf(s)
 	if bad != nil {
@@ -429,20 +428,19 @@ func (c *Client) put(ctx context.Context, s *discoveryv1.EndpointSlice, bad erro
 // short is a problem as it is kept, for each slice.
 func short(problem string) string { return cut(problem, 200) }
 
-// note changes the status.
 func (c *Client) note(change func(*Status)) {
 	c.mu.Lock()
 	before := c.status
 	change(&c.status)
 	after := c.status
 	c.mu.Unlock()
-	// An event alone waits for the next report: peers decide how many there are.
+	// An event alone waits for the next report, because peers decide how many events there are.
 	if c.Changed != nil && (fmt.Sprint(after.Problem) != fmt.Sprint(before.Problem) || after.Complete != before.Complete) {
 		c.Changed()
 	}
 }
 
-// count returns the number of slices that were taken, and why others were not.
+// count returns the number of accepted slices, and the reasons to refuse others.
 func (c *Client) count() (taken int, refused []Refusal) {
 	reasons := map[string]*Refusal{}
 	for key, is := range c.known {
@@ -469,8 +467,7 @@ func (c *Client) count() (taken int, refused []Refusal) {
 	return taken, refused
 }
 
-// refusedHere reports whether this cluster's API server refuses an object for good, until an admin
-// changes something.
+// refusedHere reports whether this cluster's API server refuses an object until an admin changes something.
 func refusedHere(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsBadRequest(err)
 }

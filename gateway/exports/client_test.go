@@ -158,7 +158,7 @@ func TestExportsArriveAndFollow(t *testing.T) {
 	if s.Slices != 1000 || len(s.Refused) != 1 || s.Refused[0].Slices != 1 || s.Refused[0].Example != "payments/not.allowed" || s.Complete.IsZero() || s.Problem != nil {
 		t.Errorf("got %+v", s)
 	}
-	// What is allowed no more goes, and the reason with what is gone.
+	// A slice that is no longer allowed is removed. The reason is removed with the slice.
 	must(t, st.Drop(types.NamespacedName{Namespace: "payments", Name: "not.allowed"}))
 	until(t, "no refusal", func() bool { return len(client.Status().Refused) == 0 })
 }
@@ -210,7 +210,7 @@ func TestAWatchResumesWithoutAList(t *testing.T) {
 	}
 }
 
-// whole is an answer with a body whose end is the end of the connection.
+// whole is the start of an answer whose body ends with the connection.
 const whole = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
 
 const (
@@ -218,7 +218,7 @@ const (
 	empty = begun + `]}`
 )
 
-// slow is what the client says of a peer that sends nothing more.
+// slow is part of the client's problem with a peer that sends nothing more.
 const slow = "does not go on"
 
 // one is a slice with other fields.
@@ -227,7 +227,7 @@ func one(name, more string) string {
 	return fmt.Sprintf(`{"metadata":{"namespace":"payments","name":%s,"resourceVersion":"8"},"addressType":"IPv4"%s}`, quoted, more)
 }
 
-// repeat writes a text n times, and text between.
+// repeat writes n texts, with another text between them.
 func repeat(w io.Writer, n int, text func(i int) string) {
 	var b bytes.Buffer
 	for i := range n {
@@ -244,8 +244,8 @@ func repeat(w io.Writer, n int, text func(i int) string) {
 
 func same(text string) func(int) string { return func(int) string { return text } }
 
-// Each row is what a hostile gateway sends. The client says so, its memory grows by 20 MiB at most, and
-// what it had stays.
+// Each row is an answer of a hostile gateway. The client reports a problem, uses at most 20 MiB more memory,
+// and keeps its slices.
 func TestAHostilePeerIsBounded(t *testing.T) {
 	elsewhere := make(chan string, 10)
 	other := serveRaw(t, func(c net.Conn, request string) { elsewhere <- request })
@@ -422,7 +422,7 @@ func TestAHostilePeerIsBounded(t *testing.T) {
 	}
 }
 
-// watchMemory returns a function that returns by how many bytes the memory in use has grown at most.
+// watchMemory starts to measure the memory in use. peak returns the largest growth, in bytes.
 func watchMemory(t *testing.T) (peak func() uint64) {
 	base := inUse()
 	stop, done := make(chan struct{}), make(chan uint64, 1)
@@ -446,7 +446,7 @@ func watchMemory(t *testing.T) (peak func() uint64) {
 	return func() uint64 { end(); return <-done }
 }
 
-// serveRaw answers each connection's first request with bytes.
+// serveRaw answers the first request on each connection with raw bytes.
 func serveRaw(t testing.TB, answer func(c net.Conn, request string)) (address string) {
 	t.Helper()
 	var config net.ListenConfig
@@ -495,7 +495,7 @@ func TestNothingGoesOnAfterTheEnd(t *testing.T) {
 	until(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// Whatever a peer sends, reading it ends, and what can be used is JSON again.
+// The client stops reading, whatever a peer sends, and usable slices are valid JSON.
 func FuzzList(f *testing.F) {
 	f.Add([]byte(empty))
 	f.Add([]byte(begun + one("a", `,"endpoints":[{"addresses":["10.0.0.1"],"conditions":{"ready":true}}],"ports":[{"port":1}]`) + "]}"))

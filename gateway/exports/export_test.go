@@ -9,7 +9,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Hurry shortens how long a client waits for a slice of a list, and for an event.
+// Hurry sets how long a client waits for the next slice of a list, and for the next event.
 func (c *Client) Hurry(d time.Duration) { c.slice, c.quiet = d, d }
 
 // Parse reads a list as a client does, and returns the number of slices that can be used.

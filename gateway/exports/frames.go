@@ -15,12 +15,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/services"
 )
 
-// Bounds of what a peer may send.
+// Bounds for the data of a peer.
 const (
-	// maxSlice is the largest slice, in bytes of JSON: 1,000 endpoints have about 150 KiB, and Kubernetes
-	// allows no more.
+	// maxSlice is the largest slice, in bytes of JSON. 1,000 endpoints, the most that Kubernetes allows, have
+	// about 150 KiB.
 	maxSlice = 256 << 10
-	// maxSlices is the largest number of slices of a peer, those included that are refused.
+	// maxSlices is the largest number of slices of a peer, including refused slices.
 	maxSlices = services.MaxSlices
 	// maxList is the largest list, in bytes.
 	maxList      = 64 << 20
@@ -31,7 +31,7 @@ const (
 	maxVersion   = 64  // bytes of a resource version
 )
 
-// Errors about what a peer sends.
+// Errors about the data of a peer.
 var (
 	errTooLong = fmt.Errorf("sends more than %d KiB for one slice", maxSlice>>10)
 	errTooMany = fmt.Errorf("exports more than %d slices", maxSlices)
@@ -45,7 +45,7 @@ type frames struct {
 	body  io.Reader
 	json  *json.Decoder
 	left  int   // bytes that may still be read for the present value
-	total int64 // bytes that may still be read at all; negative: no bound
+	total int64 // bytes that may still be read in total; negative: no bound
 	timer *time.Timer
 	time  time.Duration
 	ctx   context.Context //nolint:containedctx // of the request whose answer this is
@@ -59,10 +59,10 @@ func newFrames(ctx context.Context, body io.Reader, total int64, limit time.Dura
 	return f
 }
 
-// stop stops the clock until the next value begins: this cluster may need time, too.
+// stop stops the timer until the next value begins, because this cluster may need time for the present one.
 func (f *frames) stop() { f.timer.Stop() }
 
-// Read reads no more than the present value may have.
+// Read reads no more bytes than the bounds of the present value allow.
 func (f *frames) Read(p []byte) (int, error) {
 	switch {
 	case f.left == 0:
@@ -86,16 +86,14 @@ func (f *frames) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// next begins the next value.
 func (f *frames) next() {
 	f.left = maxSlice
 	f.timer.Reset(f.time)
 }
 
-// decode reads a value.
 func (f *frames) decode(to any) error { return readable(f.json.Decode(to)) }
 
-// readable replaces an error of the JSON package, whose text can repeat what the peer has sent.
+// readable replaces an error of the JSON package, because its text can repeat data of the peer.
 func readable(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -105,7 +103,6 @@ func readable(err error) error {
 	return err
 }
 
-// delim reads a bracket.
 func (f *frames) delim(want json.Delim) error {
 	token, err := f.json.Token()
 	if err == nil && token != want {
@@ -114,7 +111,7 @@ func (f *frames) delim(want json.Delim) error {
 	return readable(err)
 }
 
-// list reads a list, gives each item to take, and returns the list's version.
+// list reads a list, calls take for each item, and returns the list's version.
 func (f *frames) list(take func(raw []byte) error) (version string, err error) {
 	if err := f.delim('{'); err != nil {
 		return "", err
@@ -178,7 +175,7 @@ func (f *frames) items(take func(raw []byte) error) error {
 	return f.delim(']')
 }
 
-// parseSlice reads the fields of a slice that a peer may set. It returns errNotJSON if it is none.
+// parseSlice reads the fields of a slice that a peer may set. It returns errNotJSON if raw is no slice.
 func parseSlice(raw []byte) (*discoveryv1.EndpointSlice, error) {
 	var s struct {
 		metav1.TypeMeta
@@ -227,8 +224,8 @@ func parseSlice(raw []byte) (*discoveryv1.EndpointSlice, error) {
 	return out, nil
 }
 
-// upTo reads an array of at most n elements. An empty element has two bytes, and much more as a value,
-// so the array is not read as a whole.
+// upTo reads an array of at most n elements. It counts the elements while it reads: an empty element has two
+// bytes in the array, but needs much more memory as a value.
 func upTo[T any](raw []byte, n int) ([]T, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil

@@ -12,16 +12,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Rules say which slices a peer may read, and which parts of them.
+// Rules decide which slices a peer may read, and which parts of them.
 type Rules struct {
-	Cluster wire.ClusterID // whose exports these are
+	Cluster wire.ClusterID // the cluster that exports
 	Peer    wire.ClusterID
 	Pods    []netip.Prefix // the cluster's pod ranges
 }
 
-// Served returns the part of a slice that the peer may read; nil if it may read nothing of it. It
-// leaves out endpoints outside of the cluster's pod ranges: peers can't reach them, and whoever may
-// write EndpointSlices must not announce other hosts. outside is the number of endpoints left out.
+// Served returns the part of a slice that the peer may read; nil if the peer may read nothing of it. It
+// leaves out endpoints outside of the cluster's pod ranges. Peers can't reach them, and a user who may write
+// EndpointSlices must not announce other hosts. outside is the number of these endpoints.
 func (r Rules) Served(s *discoveryv1.EndpointSlice) (out *discoveryv1.EndpointSlice, outside int) {
 	if s.Labels[mcsv1beta1.LabelSourceCluster] != string(r.Cluster) || s.Labels[discoveryv1.LabelManagedBy] != wire.ManagedBy ||
 		s.Labels[mcsv1beta1.LabelServiceName] == "" || s.AddressType != discoveryv1.AddressTypeIPv4 {
@@ -32,8 +32,8 @@ func (r Rules) Served(s *discoveryv1.EndpointSlice) (out *discoveryv1.EndpointSl
 	if !ok || limited && !slices.ContainsFunc(strings.Split(to, ","), func(id string) bool { return strings.TrimSpace(id) == string(r.Peer) }) {
 		return nil, 0
 	}
-	// Each field is named here, so that nothing travels by accident. A node's name would make kube-proxy
-	// take an endpoint for one of its own node.
+	// Only the fields named here are served. A node's name is left out, because kube-proxy would take it for
+	// a node of its own cluster.
 	out = &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Namespace, Name: s.Name, Annotations: map[string]string{wire.AnnotationServiceHead: head},
@@ -54,7 +54,7 @@ func (r Rules) Served(s *discoveryv1.EndpointSlice) (out *discoveryv1.EndpointSl
 	return out, outside
 }
 
-// reachable reports whether all addresses are of the cluster's pod ranges.
+// reachable reports whether all addresses are in the cluster's pod ranges.
 func (r Rules) reachable(addresses []string) bool {
 	for _, text := range addresses {
 		a, err := netip.ParseAddr(text)

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Path is where a gateway serves its cluster's exports. A later version of what it serves gets
-// another path.
+// Path is the path at which a gateway serves its cluster's exports. A later version of the data gets another
+// path.
 const Path = "/v1/exports"
 
 const (
@@ -31,18 +31,18 @@ const (
 	watchEvery = time.Second
 	// bookmarkEvery is the interval of bookmarks. They tell the peer that a quiet watch works.
 	bookmarkEvery = time.Minute
-	// listTime and eventTime are the longest times that the peer may take to read a list, and an
-	// event. So a peer that does not read can't keep memory.
+	// listTime and eventTime are the longest times that the peer may take to read a list, and an event. A
+	// peer that does not read must not keep memory in use.
 	listTime  = time.Minute
 	eventTime = 10 * time.Second
-	// maxConnections is the largest number of open connections. A gateway needs one. The connections
-	// of its pod before may still be open, so a new connection ends the oldest.
+	// maxConnections is the largest number of open connections. A gateway needs one, but connections of its
+	// previous pod may still be open. So a new connection ends the oldest.
 	maxConnections = 8
 	maxHeader      = 4 << 10 // of a request, in bytes
 	headerTime     = 5 * time.Second
 	// idleTime is how long a connection without a request stays open.
 	idleTime = 2 * time.Minute
-	// sendBuffer bounds what the kernel keeps of an answer, in bytes.
+	// sendBuffer limits the part of an answer that the kernel holds, in bytes.
 	sendBuffer = 128 << 10
 )
 
@@ -52,10 +52,10 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interva
 // Server serves a store to one peer.
 type Server struct {
 	Store *Store
-	Peer  netip.Addr // the address of the peer's gateway in the tunnel: nobody else may ask
+	Peer  netip.Addr // the address of the peer's gateway in the tunnel. Requests from other addresses are refused
 	Log   *slog.Logger
 
-	bookmarks time.Duration // bookmarkEvery, but in tests
+	bookmarks time.Duration // bookmarkEvery, except in tests
 
 	mu        sync.Mutex
 	lastList  time.Time
@@ -68,13 +68,13 @@ type Server struct {
 // Watched reports whether the peer watches now.
 func (s *Server) Watched() bool { return s.streams.Load() > 0 }
 
-// Serve answers requests that come to l, until ctx ends. Then it ends all streams and connections.
+// Serve answers requests on l until ctx ends. Then it ends all streams and connections.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		// The handler answers "OPTIONS *", too.
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // the peer decides how much is logged
+		ErrorLog:                     slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // at level Debug, because the peer decides how much is logged
 		BaseContext:                  func(net.Listener) context.Context { return ctx },
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -107,8 +107,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "the query can't be read")
 		return
 	}
-	// Whoever sends one of these would take the answer for another one. Other parameters that the
-	// server does not know are ignored, as Kubernetes does.
+	// A client that sends one of these parameters would misunderstand the answer. Other unknown parameters
+	// are ignored, as Kubernetes does.
 	for _, name := range []string{"labelSelector", "fieldSelector", "continue", "sendInitialEvents"} {
 		if q.Get(name) != "" {
 			refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, name+" is not supported")
@@ -122,8 +122,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.list(w)
 }
 
-// wait returns 0 if a request may be answered now, and else the time until it may. last is the time
-// of the request before.
+// wait returns 0 if a request may be answered now, and otherwise the time to wait. last is the time of the
+// last answered request.
 func (s *Server) wait(last *time.Time, every time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,7 +234,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q url.Values) {
 	}
 }
 
-// bookmark tells the peer up to which version it knows everything.
+// bookmark returns an event that tells the peer the present version.
 func bookmark(version uint64) []byte {
 	// A constant and a number can't fail.
 	object, _ := json.Marshal(&discoveryv1.EndpointSlice{TypeMeta: sliceType, ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatUint(version, 10)}})
@@ -262,7 +262,7 @@ func later(w http.ResponseWriter, code int, reason metav1.StatusReason, left tim
 	refuse(w, code, reason, message)
 }
 
-// fromPeer accepts connections of the peer's gateway, and closes those of anybody else.
+// fromPeer accepts connections of the peer's gateway, and closes all others.
 type fromPeer struct {
 	net.Listener
 	peer netip.Addr
@@ -276,7 +276,6 @@ type connection struct {
 	from *fromPeer
 }
 
-// Accept returns the next connection of the peer.
 func (l *fromPeer) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()

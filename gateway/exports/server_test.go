@@ -87,10 +87,10 @@ func store(t testing.TB, n int) *exports.Store {
 	return s
 }
 
-// answered is the answer to a request, whose body the test closes at its end.
+// answered is the answer to a request. The test closes its body at the end.
 type answered struct{ *http.Response }
 
-// ask sends one request with a client of its own.
+// ask sends one request with a new client.
 func ask(t testing.TB, method, url string, body io.Reader) answered {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
@@ -184,7 +184,7 @@ func TestAPeerListsAndWatches(t *testing.T) {
 	again := retried(t, url, resume)
 	again.want("DELETED", "db-0008")
 	again.want("DELETED", "new")
-	// One stream at a time: the one before has ended.
+	// A peer has one stream at a time, so the first stream has ended.
 	w.want("DELETED", "new")
 	if e, ok := w.next(); ok {
 		t.Errorf("the older stream goes on with %s", e.Type)
@@ -295,14 +295,14 @@ func TestAWatchThatIsTooOldIsGone(t *testing.T) {
 	if answer := ask(t, http.MethodGet, url+"?watch=1&resourceVersion="+before, nil); answer.StatusCode != http.StatusGone {
 		t.Errorf("got %s", answer.Status)
 	}
-	// The version of another process, such as the pod before this one.
+	// The version comes from another process, such as the earlier pod.
 	time.Sleep(2 * time.Second)
 	if answer := ask(t, http.MethodGet, url+"?watch=1&resourceVersion=99999999999999999", nil); answer.StatusCode != http.StatusGone {
 		t.Errorf("a version of the future: got %s", answer.Status)
 	}
 }
 
-// A peer that does not read costs no memory: its stream ends, and what it has missed is gone.
+// A peer that does not read costs no memory, because its stream ends and its missed changes are dropped.
 func TestAPeerThatDoesNotReadKeepsNothing(t *testing.T) {
 	st := store(t, 1)
 	url := serve(t, &exports.Server{Store: st})
@@ -386,7 +386,7 @@ func TestBookmarksComeOnceAMinute(t *testing.T) {
 	})
 }
 
-// pipes is a listener without a network, for tests with a clock of their own.
+// pipes is a listener without a network, for tests with a simulated clock.
 type pipes struct {
 	coming chan net.Conn
 	ended  chan struct{}

@@ -1,10 +1,9 @@
-// Package exports carries the Services that a cluster exports to the gateway of a peer: the
-// cluster's multi-cluster EndpointSlices, as a read-only list and watch of Kubernetes, through the
-// tunnel.
+// Package exports transfers a cluster's exported Services to the gateway of a peer through the tunnel. They
+// are multi-cluster EndpointSlices. The protocol is a read-only list and watch, as in Kubernetes.
 //
-// [Server] answers from a [Store] of its own, so no byte of the peer reaches the API server of the
-// exporting cluster. [Client] reads what the peer's gateway serves, which it does not trust, and
-// writes it by a [Writer] into the namespace of that peer.
+// [Server] answers from a [Store], so no byte of the peer reaches the API server of the exporting cluster.
+// [Client] reads the exports from the peer's gateway, without trusting them. A [Writer] writes them into the
+// namespace of that peer.
 package exports
 
 import (
@@ -24,14 +23,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// A watch can resume within the latest keptChanges changes, as far as they fit into keptBytes.
-// Beyond, the peer lists again.
+// A watch can resume within the latest keptChanges changes, if they fit into keptBytes. Otherwise the peer
+// lists again.
 const (
 	keptChanges = 1024
 	keptBytes   = 4 << 20
 )
 
-// errGone says that the store does not know what has changed since a version.
+// errGone means that the store does not know the changes after a version.
 var errGone = errors.New("too old resource version: list again")
 
 // Store has the slices that one peer may read, as JSON, and their latest changes. Its methods may
@@ -57,15 +56,15 @@ type change struct {
 	json    []byte // a line of the watch
 }
 
-// NewStore returns an empty store. Its versions are numbers of its own, and begin with the present
-// microsecond. So a peer that comes with a version of another gateway's pod lists again.
+// NewStore returns an empty store. Its first version is the present time in microseconds. So a peer with a
+// version from another pod of the gateway has to list again.
 func NewStore(now time.Time) *Store {
 	begin := uint64(now.UnixMicro())
 	return &Store{version: begin, oldest: begin, slices: map[types.NamespacedName]slice{}, changed: make(chan struct{})}
 }
 
-// Replace makes the store contain these slices and nothing else. The store serves nothing before the
-// first Replace, because a peer deletes what a list lacks.
+// Replace replaces all slices of the store. The store serves nothing before the first Replace, because a peer
+// deletes the slices that a list does not contain.
 func (s *Store) Replace(all []*discoveryv1.EndpointSlice) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,8 +174,8 @@ func (s *Store) list() (all [][]byte, version uint64, ok bool) {
 	return all, s.version, s.synced
 }
 
-// since returns the changes after a version, and a channel that is closed at the next change. It
-// returns errGone if the store does not know them.
+// since returns the changes after a version, and a channel that is closed at the next change. It returns
+// errGone if the store does not know these changes.
 func (s *Store) since(version uint64) ([]change, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +195,7 @@ func (s *Store) Len() int {
 
 var sliceType = metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"}
 
-// eventLine is one event of a watch. object is JSON.
+// eventLine returns one event of a watch. object is JSON.
 func eventLine(kind watch.EventType, object []byte) []byte {
 	line := make([]byte, 0, len(object)+64)
 	line = append(line, `{"type":"`...)

@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// page is the number of copies that are read at once.
+	// page is the number of copies in one answer of the API server.
 	page = 250
-	// writers is the number of writes at the same time while a list is read.
+	// writers is the number of writes at the same time during a list.
 	writers   = 4
 	writeTime = 20 * time.Second // of one request
 )
 
-// Writer is a Sink that keeps a peer's slices as EndpointSlices of one namespace, in which nothing but
-// the operator uses them.
+// Writer is a Sink that stores a peer's slices as EndpointSlices of one namespace. Only the operator uses
+// them there.
 type Writer struct {
 	Client    client.Client
 	Reader    client.Reader // without a cache
@@ -43,11 +43,11 @@ type Writer struct {
 	seen  map[string]bool // the copies of the present list
 
 	mu      sync.Mutex
-	sums    map[string]string // of the copies that the namespace has, by name
+	sums    map[string]string // of the copies in the namespace, by name
 	refused map[types.NamespacedName]error
 }
 
-// Begin reads which copies there are. So a gateway that starts again writes only what differs.
+// Begin reads the existing copies, so that a restarted gateway writes only the differences.
 func (w *Writer) Begin(ctx context.Context) error {
 	sums := map[string]string{}
 	for token := ""; ; {
@@ -69,7 +69,7 @@ func (w *Writer) Begin(ctx context.Context) error {
 	return nil
 }
 
-// Put writes a slice, if it differs from its copy. While a list is read, End returns the error.
+// Put writes a slice if it differs from its copy. During a list, End returns the errors.
 func (w *Writer) Put(ctx context.Context, from types.NamespacedName, s *discoveryv1.EndpointSlice) (refused, err error) {
 	o, err := w.copyOf(from, s)
 	if err != nil {
@@ -100,7 +100,7 @@ func (w *Writer) Put(ctx context.Context, from types.NamespacedName, s *discover
 	return nil, nil
 }
 
-// split tells an object that the API server refuses from a failure.
+// split returns err as refused if the API server refuses the object, and otherwise as failure.
 func split(err error) (refused, failure error) {
 	if refusedHere(err) {
 		return err, nil
@@ -108,7 +108,7 @@ func split(err error) (refused, failure error) {
 	return nil, err
 }
 
-// Drop deletes the copy of a slice. While a list is read, End does so.
+// Drop deletes the copy of a slice. During a list, it does nothing: End deletes the copies.
 func (w *Writer) Drop(ctx context.Context, from types.NamespacedName) error {
 	if w.batch != nil {
 		return nil
@@ -116,8 +116,8 @@ func (w *Writer) Drop(ctx context.Context, from types.NamespacedName) error {
 	return w.remove(ctx, copyName(from))
 }
 
-// End ends a list. If the list is complete, End deletes the copies of slices that it lacks, and returns
-// the slices that the API server refuses.
+// End ends a list, and returns the slices that the API server has refused. If the list is complete, it
+// deletes the copies of all slices that are not in the list.
 func (w *Writer) End(ctx context.Context, complete bool) (refused map[types.NamespacedName]error, err error) {
 	err = w.batch.Wait()
 	w.batch = nil
@@ -144,7 +144,7 @@ func (w *Writer) write(ctx context.Context, o *discoveryv1.EndpointSlice) error 
 	defer cancel()
 	u := &unstructured.Unstructured{Object: content}
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	// The copies belong to this program alone, so this undoes changes by others.
+	// This program owns the copies, so it undoes changes by others.
 	if err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(wire.GatewayReporter), client.ForceOwnership); err != nil {
 		return fmt.Errorf("write the copy %s: %w", o.Name, err)
 	}
@@ -173,7 +173,7 @@ func (w *Writer) labels() map[string]string {
 	return map[string]string{wire.LabelRemoteCluster: string(w.Peer), discoveryv1.LabelManagedBy: wire.ManagedBy}
 }
 
-// copyOf returns the copy of a slice that was admitted, with a sum of its content.
+// copyOf returns the copy of an admitted slice, with a sum of its content.
 func (w *Writer) copyOf(from types.NamespacedName, s *discoveryv1.EndpointSlice) (*discoveryv1.EndpointSlice, error) {
 	o := s.DeepCopy()
 	o.TypeMeta, o.Namespace, o.Name, o.OwnerReferences = sliceType, w.Namespace, copyName(from), []metav1.OwnerReference{w.Owner}
@@ -196,5 +196,6 @@ func (w *Writer) copyOf(from types.NamespacedName, s *discoveryv1.EndpointSlice)
 	return o, nil
 }
 
-// copyName is the name that services.Admit gives the copy of a slice: no namespace has a dot.
+// copyName returns the name that services.Admit gives to the copy of a slice. Names of namespaces contain no
+// dot.
 func copyName(from types.NamespacedName) string { return from.Namespace + "." + from.Name }

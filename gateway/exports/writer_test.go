@@ -20,7 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// What a peer exports becomes EndpointSlices in the namespace of the connection, and follows it. A
+// The exports of a peer become EndpointSlices in the namespace of the connection, and their changes too. A
 // gateway that starts again writes nothing.
 func TestExportsAreKeptInTheTenantNamespace(t *testing.T) {
 	api := apitest.Start(t, apitest.Options{})
@@ -74,7 +74,7 @@ func TestExportsAreKeptInTheTenantNamespace(t *testing.T) {
 		t.Error("more was written than what has changed")
 	}
 
-	// While no gateway runs here, the peer exports less.
+	// The peer exports less while no gateway runs here.
 	stop()
 	must(t, st.Drop(types.NamespacedName{Namespace: "payments", Name: "db-0003"}))
 	delete(before, "payments.db-0003")
@@ -86,7 +86,7 @@ func TestExportsAreKeptInTheTenantNamespace(t *testing.T) {
 	}
 	stop()
 
-	// An API server that refuses is a reason in the report, and the rest goes on.
+	// If the API server refuses a slice, the report contains the reason, and the other slices are written.
 	bad := milanSlice("port", "10.244.0.9")
 	bad.Ports[0].Name = new("NOT A NAME")
 	must(t, st.Put(bad))

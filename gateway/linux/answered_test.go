@@ -9,8 +9,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 )
 
-// Counters of a gateway tell that pods reach each other only where they do: not where
-// they ask, and not where the answer is lost on the last part of its way.
+// The counters of a gateway prove that pods reach each other. They do not grow with questions, or with
+// answers that are lost on the last part of their path.
 func TestGatewaysCountOnlyWhatIsAnswered(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")

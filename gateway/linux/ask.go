@@ -16,15 +16,14 @@ import (
 )
 
 const (
-	// askAtOnce is the largest number of open questions: their answers fit into a socket's buffer.
+	// askAtOnce is the largest number of open questions. Their answers fit into a socket's buffer.
 	askAtOnce = 64
 	askWait   = 500 * time.Millisecond
 )
 
-// Ask asks members of the fabric, over the fabric's device, for a sign of life, and returns those
-// that answer. The question is an ARP probe (RFC 5227) to the member's MAC address. The
-// member's kernel answers it without a program, on the path of the traffic, and before any
-// filter or route. Ask needs CAP_NET_RAW.
+// Ask sends a question to members of the fabric over the fabric's device, and returns the members that
+// answer. The question is an ARP probe (RFC 5227) to the member's MAC address. The probe takes the same path
+// as the traffic. The kernel of the member answers it before filters or routes apply. Ask needs CAP_NET_RAW.
 func Ask(own netip.Addr, members []netip.Addr) (answered map[netip.Addr]bool, err error) {
 	device, err := net.InterfaceByName(gateway.FabricDevice)
 	if err != nil {
@@ -96,8 +95,8 @@ const (
 	arpReply   = 2
 )
 
-// probe is an ARP request without a sender's address. With one, the kernel would look up its
-// route to the sender, and answer only if that route uses the fabric.
+// probe returns an ARP request without the sender's address. If a request has one, the kernel answers only if
+// its route to the sender uses the fabric.
 func probe(own gateway.MAC, target netip.Addr) []byte {
 	p := make([]byte, 0, arpLength)
 	p = binary.BigEndian.AppendUint16(p, unix.ARPHRD_ETHER)
@@ -110,8 +109,9 @@ func probe(own gateway.MAC, target netip.Addr) []byte {
 	return append(p, target.AsSlice()...)
 }
 
-// answerOf returns the member that sent an answer. If the MAC address does not match the IP
-// address, it is no answer to our probe, which went to the member's own MAC address.
+// answerOf returns the member that sent an answer. ok is false if the MAC address does not match the IP
+// address. A probe goes to the MAC address that belongs to the member's IP address, so the member answers from
+// this MAC address.
 func answerOf(p []byte) (netip.Addr, bool) {
 	if len(p) < arpLength || binary.BigEndian.Uint16(p[6:]) != arpReply {
 		return netip.Addr{}, false

@@ -12,8 +12,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 )
 
-// A node asks by the way that pods' packets take: both directions of port 6092 count,
-// and nothing but the gateway's kernel has to run.
+// A node asks on the path of pods' packets, so port 6092 has to work in both directions. No program of the
+// gateway has to run, because its kernel answers.
 func TestNodesAskTheirGatewayOverTheFabric(t *testing.T) {
 	a, _ := linuxtest.NewPair(t)
 	gw := netip.MustParseAddr(a.GatewayIP)
@@ -38,7 +38,7 @@ func TestNodesAskTheirGatewayOverTheFabric(t *testing.T) {
 	if got := ask(1, netip.MustParseAddr("10.244.1.99")); len(got) != 0 {
 		t.Errorf("nobody is there: got answers of %v", got)
 	}
-	// What the pods of nodes with IPVS inherit.
+	// The pods of nodes with IPVS inherit this setting.
 	a.Gateway.Sysctl("conf/all/arp_ignore", "1")
 	expect("with strict ARP", 1, true)
 

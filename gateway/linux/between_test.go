@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// tap is what passes through a namespace: datagrams to or from WireGuard's port.
+// tap records the datagrams to or from WireGuard's port that pass through a namespace.
 type tap struct {
 	mu   sync.Mutex
 	seen [][]byte // packets of IPv4
@@ -63,14 +63,14 @@ func newTap(t *testing.T, n *netns.Namespace) *tap {
 	return w
 }
 
-// which are the packets that fit.
+// which returns the packets for which fits is true.
 func (w *tap) which(fits func([]byte) bool) [][]byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(w.seen), func(p []byte) bool { return !fits(p) })
 }
 
-// The network between two clusters has all packets in its hands.
+// The network between two clusters can read and change all packets.
 func TestTheNetworkBetweenReadsAndForgesNothing(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	pod, client := a.Pod(1, "pod", "10.244.2.2"), b.Pod(1, "client", "10.244.2.3")
@@ -103,7 +103,7 @@ func TestTheNetworkBetweenReadsAndForgesNothing(t *testing.T) {
 		t.Errorf("%d packets are in the clear", len(clear))
 	}
 
-	// Sent again as it was.
+	// The packet is sent again without a change.
 	recorded := between.which(carries)[0]
 	recorded[26], recorded[27] = 0, 0 // the checksum is of before the network card would have filled it in
 	same := func(p []byte) bool { return carries(p) && bytes.Equal(p[28:], recorded[28:]) }
@@ -113,7 +113,8 @@ func TestTheNetworkBetweenReadsAndForgesNothing(t *testing.T) {
 	linuxtest.WaitFor(t, "packet that is sent again", func() bool { return len(arrived.which(same)) > before })
 	arrives("after the one that was sent again")
 
-	// Changed, each in two bytes; without a checksum of UDP, which would tell, too.
+	// The packet is sent with two changed bytes, and without UDP's checksum, which would also show the
+	// change.
 	a.WAN.NFT(`table ip between { chain c { type filter hook forward priority 0; udp dport 51840 udp checksum set 0; }; }`)
 	arrives("without a checksum")
 	a.WAN.NFT(`add rule ip between c udp dport 51840 @th,192,16 set 0xffff`)
@@ -124,7 +125,7 @@ func TestTheNetworkBetweenReadsAndForgesNothing(t *testing.T) {
 	a.WAN.Run("nft", "delete", "table", "ip", "between")
 	arrives("after the one that was changed")
 
-	// With a key that the server does not know, and all else as the client has it.
+	// Another client has a key that the server does not know. Everything else is the same.
 	stranger := linuxtest.NewCluster(t, a.WAN, "c", gateway.Client, "192.0.2", "10.244.1.7", b.Remapped)
 	stranger.SyncAll(a)
 	packet := udp4("10.244.1.7:1", "169.254.18.1:1", []byte("dial"))

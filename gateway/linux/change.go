@@ -12,8 +12,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// changeable reports whether changes of single elements, rules, sets and chains turn one table
-// into the other. An element that is no prefix can't be deleted.
+// changeable reports whether changes of single elements, rules, sets and chains are enough to make have equal
+// to want. An element that is no prefix can't be deleted.
 func changeable(have, want gateway.Table) bool {
 	return sameShape(have, want) && !slices.ContainsFunc(have.Sets, func(s gateway.Set) bool {
 		prefixes := s.Key != gateway.KeyInterface && s.Key != gateway.KeyPort
@@ -23,8 +23,8 @@ func changeable(have, want gateway.Table) bool {
 	})
 }
 
-// sameShape reports whether the sets and chains that both tables have are alike. A set's type
-// and comment can't be changed, nor a chain's kind.
+// sameShape reports whether the sets and chains that both tables have are alike, because a set's type and
+// comment can't be changed, and a chain's kind neither.
 func sameShape(have, want gateway.Table) bool {
 	if have.Name == "" || want.Name == "" {
 		return false
@@ -60,8 +60,8 @@ func findChain(t gateway.Table, name string) (gateway.Chain, bool) {
 	return t.Chains[i], true
 }
 
-// changeTable adds the changes from one table to the other to the batch. Objects that rules
-// need are added before the rules; objects that they no longer need are deleted after them.
+// changeTable adds the changes from one table to the other to the batch. New objects are added before the
+// rules that need them. Unused objects are deleted after the rules.
 func (s *session) changeTable(table *nftables.Table, have, want gateway.Table) error {
 	for _, name := range want.Counters {
 		if !slices.Contains(have.Counters, name) {
@@ -119,7 +119,6 @@ func (s *session) changeSet(table *nftables.Table, have gateway.Table, want gate
 	return nil
 }
 
-// without returns the elements of one list that are not in another.
 func without(list, other []gateway.Element) []gateway.Element {
 	found := make(map[gateway.Element]bool, len(other))
 	for _, e := range other {

@@ -24,7 +24,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
-// shape is a pod network, by what its nodes have in the pods' range.
+// shape is a pod network, and the addresses that its nodes have in the pods' range.
 type shape struct {
 	name string
 	make func(t *testing.T) (a, b *linuxtest.Cluster)
@@ -65,8 +65,7 @@ func shapes() []shape {
 	}
 }
 
-// connect brings both clusters up. Nodes of a say which addresses they have if
-// announced is set.
+// connect connects both clusters. If announced is set, nodes of a report their addresses.
 func connect(a, b *linuxtest.Cluster, announced bool) {
 	in := a.Inputs(b)
 	if announced {
@@ -84,7 +83,7 @@ func connect(a, b *linuxtest.Cluster, announced bool) {
 	}
 }
 
-// inPods are the addresses of a namespace in the pods' range.
+// inPods returns the addresses of a namespace that are in the pods' range.
 func inPods(n *netns.Namespace) []netip.Addr {
 	var found []netip.Addr
 	for line := range strings.Lines(n.Run("ip", "-4", "-o", "addr")) {
@@ -96,14 +95,14 @@ func inPods(n *netns.Namespace) []netip.Addr {
 	return found
 }
 
-// remapped is how b sees an address of a.
+// remapped returns the address at which b sees an address of a.
 func remapped(a netip.Addr) netip.Addr {
 	four := a.As4()
 	four[1] = 61
 	return netip.AddrFrom4(four)
 }
 
-// visitors are who has reached a namespace's ports.
+// visitors records the senders that have reached a namespace's ports.
 type visitors struct {
 	mu   sync.Mutex
 	seen map[string]bool
@@ -178,7 +177,7 @@ func knock(t *testing.T, from *netns.Namespace, to netip.AddrPort) {
 	})
 }
 
-// refused is how many packets of peers a cluster has dropped at its doors.
+// refused returns the number of packets of peers that a cluster has dropped at gateways and nodes.
 func refused(c *linuxtest.Cluster) uint64 {
 	gw := c.Counters()
 	sum := gw[gateway.DroppedNodes].Packets + gw[gateway.DroppedInput].Packets + gw[gateway.DroppedDestination].Packets
@@ -191,8 +190,8 @@ func refused(c *linuxtest.Cluster) uint64 {
 	return sum
 }
 
-// Nearly every pod network gives nodes addresses in the pods' range. Behind those
-// are kubelets, API servers, node ports and whatever else listens on all addresses.
+// Nearly every pod network gives nodes addresses in the pods' range. Kubelets, API servers, node ports and
+// other programs listen on these addresses.
 func TestAPeerReachesNoNode(t *testing.T) {
 	ports := []uint16{22, 6443, 8082, 10250, 31999} // the last one is of nobody that we know
 	const byIPTables, byNFTables = 30080, 30081
@@ -221,7 +220,7 @@ func TestAPeerReachesNoNode(t *testing.T) {
 							fib daddr type local udp dport %[2]d dnat to 10.244.2.2:8080
 }
 }`, byIPTables, byNFTables))
-					// One of the two fences alone.
+					// Each fence is tested alone.
 					if fence == "gateway" {
 						n.Run("nft", "flush", "chain", "ip", "liqo-tui", "own-addresses")
 						n.Run("nft", "flush", "chain", "ip", "liqo-tui", "arrive")
@@ -270,7 +269,7 @@ func TestAPeerReachesNoNode(t *testing.T) {
 					}
 				}
 
-				// What nodes begin is answered, also where their own address is a pod's.
+				// Nodes get answers to their own requests, also if their address is in the pods' range.
 				back := b.Pod(1, "back", "10.244.2.9")
 				back.Whoami(":8080")
 				for i, n := range a.Nodes {
@@ -285,13 +284,13 @@ func TestAPeerReachesNoNode(t *testing.T) {
 	}
 }
 
-// whoami starts a pod that answers, and returns what it says to a client.
+// whoami starts a pod that answers, and returns its answer to a client.
 func whoami(c *linuxtest.Cluster, node int, name, ip, client string) string {
 	c.Pod(node, name, ip).Whoami(":8080")
 	return name + " sees " + client
 }
 
-// The gateway's pod has an address in the pods' range too, and ports for the cluster.
+// The gateway's pod also has an address in the pods' range, and it has ports for the cluster.
 func TestAPeerReachesNothingOfAGateway(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	all := &visitors{seen: map[string]bool{}}
@@ -326,7 +325,7 @@ func TestAPeerReachesNothingOfAGateway(t *testing.T) {
 	linuxtest.PingThrough(t, a, b)
 	linuxtest.PingThrough(t, b, a)
 
-	// A pod of the peer speaks to the tunnel's end: the peer's gateway lets it.
+	// A pod of the peer sends to the tunnel's end, and the peer's gateway lets the packets pass.
 	b.Gateway.Script("ip route add 169.254.18.1/32 dev liqo-tunnel table 18100")
 	inbox := a.Gateway.ListenUDP(fmt.Sprintf("169.254.18.1:%d", gateway.PingPort))
 	before := a.Counters()[gateway.DroppedInput].Packets
@@ -341,8 +340,8 @@ func TestAPeerReachesNothingOfAGateway(t *testing.T) {
 	}
 }
 
-// A pods' range may contain the Services', as Cilium's default does. A Service may
-// lead to nodes: that of the API server does in every cluster.
+// The pods' range may contain the Services' range, as with Cilium's default. A Service may lead to nodes: in
+// every cluster, the Service of the API server does.
 func TestNoServiceLeadsAPeerToNodes(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	all := &visitors{seen: map[string]bool{}}
@@ -362,7 +361,7 @@ func TestNoServiceLeadsAPeerToNodes(t *testing.T) {
 		knock(t, client, netip.MustParseAddrPort("10.61."+service))
 		linuxtest.WaitFor(t, "drop of what is for "+service, func() bool { return refused(a) >= before+2 })
 	}
-	// Who comes to the other node comes under the first one's address.
+	// Packets to the other node have the first node's address as their source.
 	if got := all.from(""); len(got) > 0 {
 		t.Errorf("the peer reached %q", got)
 	}
@@ -370,15 +369,15 @@ func TestNoServiceLeadsAPeerToNodes(t *testing.T) {
 		knock(t, local, netip.MustParseAddrPort("10.244."+service))
 	}
 	linuxtest.WaitFor(t, "visits of the local pod", func() bool { return len(all.from("")) == 4 })
-	// To pods of a Service on the same node, peers come.
+	// Peers reach the pods of a Service that are on the same node.
 	for _, n := range a.Nodes {
 		n.NFT("add rule ip proxy2 services ip daddr 10.244.200.3 tcp dport 8080 dnat to 10.244.1.7:8080")
 	}
 	linuxtest.ExpectFrom(t, client, "10.61.200.3", whoami(a, 0, "backend", "10.244.1.7", "10.60.2.3"))
 }
 
-// What programs of pod networks make of a node's device depends on its addresses. An
-// older agent has left one, and the kernel gives one where the MTU grows.
+// The rules of pod networks for a node's device depend on the device's addresses. An older agent has left an
+// address, and the kernel adds one when the MTU grows.
 func TestTheFabricHasNoAddressOfIPv6(t *testing.T) {
 	n := newLonelyNode(t)
 	n.Run("sh", "-c", "for f in all default; do echo 0 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done")
@@ -409,13 +408,13 @@ func TestTheFabricHasNoAddressOfIPv6(t *testing.T) {
 	check("an address that somebody gave it")
 }
 
-// hostile has a peer's gateway send what its own rules would keep pods from.
+// hostile removes the rules of a peer's gateway that limit its pods.
 func hostile(b *linuxtest.Cluster) {
 	b.Gateway.Run("ip", "rule", "add", "pref", "1", "iif", "lo", "to", "10.244.2.0/24", "lookup", "18100")
 }
 
-// A node takes what comes to an overlay's port out of it, and believes what is in it:
-// one datagram would speak as any local pod, or as a pod of another peer.
+// A node unpacks each packet to an overlay's port, and trusts its content. One datagram could then speak as
+// any local pod, or as a pod of another peer.
 func TestAPeersDatagramsAreTakenOutOfNothing(t *testing.T) {
 	const victimAt, local = "10.244.2.2:7777", "10.244.1.66"
 	a, b := linuxtest.NewClusters(t)
@@ -442,7 +441,7 @@ func TestAPeersDatagramsAreTakenOutOfNothing(t *testing.T) {
 		{6081, asGeneve},
 		{6092, fabric},
 		{8472, vxlan(1, mac, inner("8472"))},
-		// The fabric's packet in the pod network's: as if a gateway had sent it.
+		// The pod network's packet contains a packet of the fabric, as if a gateway had sent it.
 		{8472, vxlan(1, mac, udp4("10.244.1.5:4444", "10.244.2.0:6092", fabric))},
 	}
 	arrives := func(within time.Duration) string {
@@ -478,7 +477,8 @@ func TestAPeersDatagramsAreTakenOutOfNothing(t *testing.T) {
 			t.Errorf("%s alone: %q", fence, got)
 		}
 	}
-	// From a pod of this cluster, each is taken out: that is the pod network's concern.
+	// The same packets from a pod of this cluster are unpacked, because only the pod network can prevent
+	// this.
 	for _, d := range datagrams {
 		if d.port == 6092 {
 			continue // TestPodsDoNotSpeakOverTheFabric
@@ -497,8 +497,8 @@ func TestAPeersDatagramsAreTakenOutOfNothing(t *testing.T) {
 	}
 }
 
-// Cilium marks what a pod sends with the identity of the pod, and reads the mark
-// where a packet goes to a pod of the node.
+// Cilium marks a pod's packets with the identity of the pod. It reads the mark when a packet goes to a pod of
+// the node.
 func TestAPeersPacketsHaveNoMark(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	node := a.Nodes[0] // the gateway's
@@ -524,8 +524,8 @@ func TestAPeersPacketsHaveNoMark(t *testing.T) {
 	}
 }
 
-// NAT leaves alone what belongs to no connection. Its source is a number of the peer's,
-// which may be that of a gateway's pod here.
+// NAT changes no packet that belongs to no connection. The source of the packet is an address of the peer's
+// cluster, and a gateway's pod here may have the same address.
 func TestWhatIsNotTranslatedSpeaksAsNobody(t *testing.T) {
 	const as, at = "10.244.2.5", "10.244.2.2"
 	a, b := linuxtest.NewPair(t)
@@ -583,14 +583,14 @@ func TestWhatIsNotTranslatedSpeaksAsNobody(t *testing.T) {
 			t.Errorf("%s alone: %d packets came from a local pod's address", fence, got)
 		}
 	}
-	// What is translated arrives.
+	// Translated packets arrive.
 	b.Gateway.Do(func() { sendRaw(t, udp4(as+":4444", at+":8080", []byte("x")), to) })
 	linuxtest.WaitFor(t, "datagram from the peer's address", func() bool {
 		return !strings.Contains(victim.Run("nft", "list", "counter", "ip", "watch", "as-remote"), "packets 0 ")
 	})
 }
 
-// segment is one of TCP, with these flags.
+// segment returns a TCP segment with these flags.
 func segment(src, dst string, flags byte) []byte {
 	p := syn(src, dst, 1000)
 	sum := uint32(^binary.BigEndian.Uint16(p[36:])) + uint32(flags) + uint32(^uint16(p[33])) // RFC 1624
@@ -599,7 +599,7 @@ func segment(src, dst string, flags byte) []byte {
 	return p
 }
 
-// A node answers no echo of a peer, and takes no packet that belongs to nothing.
+// A node answers no echo request of a peer, and accepts no packet that belongs to no connection.
 func TestNodesAnswerPeersNothing(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	a.Nodes[1].Script("ip link add cni0 type bridge\nip addr add 10.244.2.1/24 brd + dev cni0\nip link set cni0 up")
@@ -615,13 +615,13 @@ func TestNodesAnswerPeersNothing(t *testing.T) {
 	echo := []byte{8, 0, 0, 0, 0, 1, 0, 1}
 	binary.BigEndian.PutUint16(echo[2:], checksum(echo))
 	send("an echo", to.String(), packet(unix.IPPROTO_ICMP, from, to, echo))
-	// Of no connection, with flags that none has: conntrack calls it invalid,
-	// and does not translate its source.
+	// The packet belongs to no connection, and its flags are invalid. So conntrack calls it invalid, and does
+	// not translate its source.
 	send("a packet of no connection", to.String(), segment("10.244.2.3:4444", "10.244.2.1:10250", 0x3f))
 	for _, to := range []string{"10.244.2.255:9", "10.244.2.1:9"} {
 		send("a datagram to "+to, netip.MustParseAddrPort(to).Addr().String(), udp4("10.244.2.3:4444", to, []byte("all of you")))
 	}
-	// What a gateway says of a node's packet comes through.
+	// A gateway's error about a node's packet arrives.
 	in := a.Inputs(b)
 	in.Peers[0].PathMTU = 1200
 	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
@@ -636,7 +636,7 @@ func TestNodesAnswerPeersNothing(t *testing.T) {
 	}
 }
 
-// Each peer's packets are counted for themselves, whatever way they come.
+// Each peer's packets have their own counter, on any path.
 func TestNodesCountWhatTheyRefuseOfEachPeer(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	node, kernel := a.Nodes[1], a.NodeKernels[1]
@@ -680,13 +680,13 @@ func TestNodesCountWhatTheyRefuseOfEachPeer(t *testing.T) {
 	if got := counted("10.99.0.0"); got != 0 {
 		t.Errorf("got %d packets of the peer that sent nothing", got)
 	}
-	// By the pod network, from a node that does not know whose the address is.
+	// The packet comes through the pod network, from a node that does not know the owner of the address.
 	a.Nodes[0].Script("ip route replace 10.244.2.0/24 via " + a.NodeIP(1) + "\nnft delete table ip cni") // it would speak as the node
 	a.Nodes[0].Do(func() {
 		sendRaw(t, udp4("10.99.0.7:4444", "10.244.2.1:10250", []byte("x")), netip.MustParseAddr("10.244.2.1"))
 	})
 	linuxtest.WaitFor(t, "count of the other one's", func() bool { return counted("10.99.0.0") == 1 })
-	// A change of another peer's ranges changes nothing of it.
+	// A change of another peer's ranges does not change this counter.
 	in.Gateways[0].RemoteCIDRs = a.Remapped.Pod
 	before := counted("10.60.0.0")
 	sync()

@@ -46,8 +46,8 @@ const (
 	dontFragment    = 0x4000 // in the field of the fragment's offset, which is 0 here
 )
 
-// compileRule translates a rule into the kernel's expressions. ids are the numbers of sets
-// within the batch; for comparisons, nil is enough.
+// compileRule translates a rule into the kernel's expressions. ids are the numbers of sets within the batch.
+// It can be nil if the result is only compared.
 func compileRule(statements []gateway.Statement, ids map[string]uint32) ([]expr.Any, error) {
 	var exprs []expr.Any
 	for _, st := range statements {
@@ -199,16 +199,16 @@ func compileEffect(st gateway.Statement, ids map[string]uint32) ([]expr.Any, err
 			&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: aboutTo, Len: 4}, writeIP(ipSource, 4),
 		}, nil
 	case gateway.DestinationOfFrame:
-		// The checksum covers the addresses, so it is removed: VXLAN over IPv4 may have none
-		// (RFC 7348, section 5), and none is verified then.
+		// The checksum covers the addresses, so it is removed. A VXLAN packet over IPv4 needs none (RFC 7348,
+		// section 5), and the receiver then verifies none.
 		return []expr.Any{immediate(make([]byte, 2)), writeUDP(udpChecksum, 2), frameTo(), writeIP(ipDestination, 4)}, nil
 	default:
 		return nil, fmt.Errorf("statement %q: unknown", st)
 	}
 }
 
-// destinationEndpoint loads the packet's destination: address, protocol and port. Conntrack has put
-// fragments together before.
+// destinationEndpoint loads the packet's destination: address, protocol and port. Conntrack has already put
+// fragments together.
 func destinationEndpoint() []expr.Any {
 	return []expr.Any{
 		address(ipDestination, register),
@@ -269,7 +269,6 @@ func frameTo() *expr.Payload {
 	return &expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: frameDirection, Len: 4}
 }
 
-// writeIP writes the register's content into the IP header.
 func writeIP(offset, length uint32) *expr.Payload {
 	return &expr.Payload{
 		OperationType: expr.PayloadWrite, SourceRegister: register, Base: expr.PayloadBaseNetworkHeader,
@@ -277,7 +276,6 @@ func writeIP(offset, length uint32) *expr.Payload {
 	}
 }
 
-// writeUDP writes the register's content into the UDP header.
 func writeUDP(offset, length uint32) *expr.Payload {
 	return &expr.Payload{
 		OperationType: expr.PayloadWrite, SourceRegister: register, Base: expr.PayloadBaseTransportHeader,
@@ -285,7 +283,7 @@ func writeUDP(offset, length uint32) *expr.Payload {
 	}
 }
 
-// prefixNAT keeps the host bits and takes the network from the range in the
+// prefixNAT keeps the host bits of an address, and replaces its network by that of the range in the
 // registers.
 func prefixNAT(t expr.NATType) *expr.NAT {
 	return &expr.NAT{Type: t, Family: unix.NFPROTO_IPV4, RegAddrMin: register, RegAddrMax: registerMax, Prefix: true}

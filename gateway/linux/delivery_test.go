@@ -21,9 +21,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// Pods whose addresses are in the range of another node, as Calico lends them and
-// AWS gives all of them. Strict nodes take a peer's packet from nowhere else than
-// the fabric, and the pod network takes none from the gateway's pod that is not its own.
+// Pods can have addresses in the range of another node: Calico lends such addresses, and AWS has only such
+// addresses. Strict nodes accept a peer's packet only from the fabric. The pod network accepts only packets
+// of the gateway's pod that have its own address.
 func TestPacketsReachPodsWhereTheyAre(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	a.Nodes[0].NFT(`table ip strict {
@@ -49,7 +49,7 @@ func TestPacketsReachPodsWhereTheyAre(t *testing.T) {
 	}
 }
 
-// Hosts that are no part of the cluster can reach the port, but say nothing.
+// Hosts outside of the cluster can reach the port, but their packets are dropped.
 func TestStrangersDoNotSpeakOverTheFabric(t *testing.T) {
 	stranger := netns.New(t, "wan")
 	stranger.Sysctl("ip_forward", "1")
@@ -89,7 +89,7 @@ func TestStrangersDoNotSpeakOverTheFabric(t *testing.T) {
 	before = onGateway()
 	forge(a.GatewayIP, pods, peers)
 	linuxtest.WaitFor(t, "drop on the gateway", func() bool { return onGateway() == before+1 })
-	// Without the rule it arrives, and is the first that does.
+	// Without the rule, the packet arrives, and it is the first packet that arrives.
 	a.Nodes[1].Run("nft", "flush", "chain", "ip", "liqo-tui", "arrive")
 	forge(a.NodeIP(1), peers, pods)
 	if err := inbox.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
@@ -107,8 +107,7 @@ func TestStrangersDoNotSpeakOverTheFabric(t *testing.T) {
 	}
 }
 
-// The address of a gateway's pod that is gone may be another pod's, which listens
-// where gateways do.
+// The address of a former gateway's pod may belong to another pod, which listens on the port of gateways.
 func TestNodesSendNothingToAGatewayThatIsGone(t *testing.T) {
 	a, _ := linuxtest.NewPair(t)
 	in := gateway.NodeInputs{
@@ -129,7 +128,7 @@ func TestNodesSendNothingToAGatewayThatIsGone(t *testing.T) {
 	heir := a.Pod(0, "heir", "10.244.1.66")
 	a.Nodes[0].NFT("add element ip liqo-tui gateways { 10.244.1.66 }") // as all nodes do
 	inbox := heir.ListenUDP("10.244.1.66:6092")
-	// What leaves the cluster by the default route is seen there.
+	// The watch table sees packets that leave the cluster by the default route.
 	a.Nodes[1].NFT(`table ip watch {
 		counter out { }
 		chain forward { type filter hook postrouting priority 0; policy accept;
@@ -172,8 +171,8 @@ func TestNodesSendNothingToAGatewayThatIsGone(t *testing.T) {
 	}
 }
 
-// A cluster of 100 nodes with 100 single addresses each: that one pod comes or goes
-// is one message to the kernel.
+// A cluster has 100 nodes with 100 single addresses each. If one pod comes or goes, the kernel gets one
+// message.
 func TestOnePodOfTenThousandIsOneRouteMessage(t *testing.T) {
 	n := newLonelyNode(t) // as a gateway's pod
 	in := gateway.Inputs{
@@ -226,8 +225,8 @@ func TestOnePodOfTenThousandIsOneRouteMessage(t *testing.T) {
 	t.Logf("all compared in %s", time.Since(began).Round(time.Millisecond))
 }
 
-// kube-proxy may keep all Services' addresses on a device of the node, which the kernel
-// does not send from. From a secondary address it does where a route says so.
+// kube-proxy may keep all Services' addresses on a device of the node. The kernel does not send from them. It
+// sends from a secondary address if a route names the address.
 func TestANodesAddressesAreThoseThatItSendsFrom(t *testing.T) {
 	n := netns.New(t, "node")
 	lan := netns.New(t, "lan")
@@ -252,7 +251,7 @@ ip addr add 169.254.1.1/32 dev v-pod`)
 	}
 }
 
-// routeMessages counts what the kernel tells of routes while something is done.
+// routeMessages counts the kernel's messages about routes while do runs.
 func (n *lonelyNode) routeMessages(do func()) int {
 	n.t.Helper()
 	var socket *nl.NetlinkSocket
@@ -263,7 +262,7 @@ func (n *lonelyNode) routeMessages(do func()) int {
 	}
 	defer socket.Close()
 	do()
-	// The last one is known.
+	// The message about the last route ends the count.
 	n.Run("ip", "route", "add", "203.0.113.0/24", "via", "198.51.100.1")
 	defer n.Run("ip", "route", "del", "203.0.113.0/24")
 	count := 0
@@ -273,7 +272,7 @@ func (n *lonelyNode) routeMessages(do func()) int {
 			n.t.Fatal(err)
 		}
 		for _, m := range messages {
-			// struct rtmsg has the old, short number of the table.
+			// struct rtmsg contains the old, short number of the table.
 			if m.Header.Type == unix.RTM_NEWROUTE && m.Data[4] == unix.RT_TABLE_MAIN {
 				return count
 			}
@@ -284,8 +283,7 @@ func (n *lonelyNode) routeMessages(do func()) int {
 	}
 }
 
-// The node has lost its address. What is for a peer that comes then must not leave by
-// the default route, not encrypted.
+// The node has lost its address. New packets to a peer must not leave unencrypted by the default route.
 func TestWhatIsForAPeerIsDroppedWhereItsRouteCantBeSet(t *testing.T) {
 	n := newLonelyNode(t)
 	n.update(n.state(1))

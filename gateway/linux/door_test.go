@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// door sets what the peer reaches in a cluster: everything, or the open endpoints alone.
+// door sets the endpoints that the peer reaches in a cluster: all, or only the open endpoints.
 func door(a, b *linuxtest.Cluster, closed bool, open ...gateway.Endpoint) {
 	in := a.Inputs(b)
 	in.Peers[0].Closed, in.Peers[0].Open = closed, open
@@ -33,7 +33,7 @@ func podPort(p gateway.Protocol, port uint16) gateway.Endpoint {
 	return gateway.Endpoint{Addr: netip.MustParseAddr("10.244.2.2"), Protocol: p, Port: port}
 }
 
-// lately are the endpoints that were closed to peers, as people read them.
+// lately returns the endpoints that were closed to peers lately, as texts.
 func lately(t *testing.T, c *linuxtest.Cluster) (texts []string) {
 	t.Helper()
 	c.Gateway.Do(func() {
@@ -75,7 +75,7 @@ func TestAPeerReachesWhatIsOpenAndNothingElse(t *testing.T) {
 		if got := try(); !slices.Equal(got, want) {
 			t.Errorf("%s: reached %q, want %q", what, got, want)
 		}
-		// The way back is open: of answers, of errors, and of what gateways say to each other.
+		// Answers, errors, and the messages between gateways still pass.
 		linuxtest.ExpectFrom(t, podA, "10.60.2.3", "podB sees 10.61.2.2")
 		linuxtest.NewStream(t, podA, "10.60.2.3").Stop()
 		linuxtest.PingThrough(t, b, a)
@@ -128,7 +128,7 @@ func connectUDP(t *testing.T, from *netns.Namespace, to string) net.Conn {
 	return c
 }
 
-// What has no port, and what only looks like a part of a connection.
+// Packets without a port, and packets that only look like a part of a connection.
 func TestADoorJudgesFragmentsErrorsAndWhatBelongsToNothing(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.3")
@@ -159,7 +159,7 @@ func TestADoorJudgesFragmentsErrorsAndWhatBelongsToNothing(t *testing.T) {
 		t.Errorf("a closed port got %d bytes in fragments", n)
 	}
 
-	// An error about the answer in a connection of the peer: it goes the way of the connection.
+	// An error about an answer in a connection of the peer takes the path of the connection.
 	_ = sender.Close()
 	_ = open.Close()
 	var answering net.Conn
@@ -199,7 +199,7 @@ func TestADoorJudgesFragmentsErrorsAndWhatBelongsToNothing(t *testing.T) {
 	}
 }
 
-// A changed door ends connections that it does not let in any more, and no others.
+// A change of the open endpoints ends the connections that are not allowed any more, and no others.
 func TestADoorIsChangedWithoutAGap(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.3")

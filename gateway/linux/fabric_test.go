@@ -23,8 +23,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// A pod may send packets of the fabric to a gateway, and so reach a peer as another pod.
-// What is answered goes to that pod.
+// A pod can send a packet of the fabric to a gateway, and so reach a peer with another pod's address. The
+// answer goes to the other pod.
 func TestAPodHearsNoAnswersToWhatItSaysAsAnother(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	linuxtest.Echo(b.Pod(1, "echo", "10.244.2.2"))
@@ -44,7 +44,7 @@ func TestAPodHearsNoAnswersToWhatItSaysAsAnother(t *testing.T) {
 		}
 		return from.String() + " " + string(b[:n])
 	}
-	// All that comes to the forger's device, whatever its address.
+	// All packets that reach the forger's device count, whatever their address is.
 	var wire int
 	var err error
 	forger.Do(func() {
@@ -78,7 +78,7 @@ func TestAPodHearsNoAnswersToWhatItSaysAsAnother(t *testing.T) {
 	if got := next(inbox, 5*time.Second); got != echo+" forged" {
 		t.Fatalf("the other pod got %q, want the answer to what was said in its name", got)
 	}
-	// The first answer that comes to the forger is to what it has said as itself.
+	// The first answer that the forger gets is the answer to its own packet.
 	say("10.244.2.66:5555", "own")
 	if got := next(own, 5*time.Second); got != echo+" own" {
 		t.Errorf("got %q, want the answer to its own packet", got)
@@ -88,8 +88,8 @@ func TestAPodHearsNoAnswersToWhatItSaysAsAnother(t *testing.T) {
 	}
 }
 
-// The fabric's packets carry no proof of who sent them: a pod that sends some of
-// its own would speak as any pod of another cluster.
+// The fabric's packets do not prove who sent them. A pod that sends such packets could speak as any pod of
+// another cluster.
 func TestPodsDoNotSpeakOverTheFabric(t *testing.T) {
 	a, _ := linuxtest.NewPair(t)
 	victim := a.Pod(1, "victim", "10.244.2.2")
@@ -134,12 +134,12 @@ func TestPodsDoNotSpeakOverTheFabric(t *testing.T) {
 		forge(c.from, c.to, c.src)
 		linuxtest.WaitFor(t, "drop of "+c.what, func() bool { return c.counter(c.node) == before+1 })
 	}
-	// Who is on the node itself could send anything; but not as just anybody.
+	// A program on the node itself could send any packet, but not with any source address.
 	before := onNode(1)
 	forge(a.Nodes[0], a.NodeIP(1), "10.244.1.66:5555")
 	linuxtest.WaitFor(t, "drop of what no gateway sends", func() bool { return onNode(1) == before+1 })
 
-	// Without the rules, such a packet arrives, and is the first that does.
+	// Without the rules, such a packet arrives, and it is the first packet that arrives.
 	for _, n := range a.Nodes {
 		n.Run("nft", "flush", "chain", "ip", "liqo-tui", "fabric")
 		n.Run("nft", "flush", "chain", "ip", "liqo-tui", "leave")
@@ -160,8 +160,8 @@ func TestPodsDoNotSpeakOverTheFabric(t *testing.T) {
 	}
 }
 
-// Pod networks masquerade: a plain one all that leaves its node. From the node of a gateway
-// the packet would come to another node under an address that gateways' packets have.
+// Pod networks masquerade packets, and a simple pod network masquerades all packets that leave their node.
+// Such a packet from a gateway's node would reach another node with an address of gateways' packets.
 func TestAMasqueradeMakesNobodyAGateway(t *testing.T) {
 	const ofBridge, guestAt = "10.244.2.1", "172.17.0.2"
 	a, b := linuxtest.NewPair(t)
@@ -206,7 +206,7 @@ func TestAMasqueradeMakesNobodyAGateway(t *testing.T) {
 		send(c.from, c.to)
 		linuxtest.WaitFor(t, "drop of what comes from "+c.what, func() bool { return dropped() == before+1 })
 	}
-	// A gateway's packets pass, which are masqueraded as well.
+	// Packets of a gateway, which are also masqueraded, pass.
 	linuxtest.ExpectFrom(t, b.Pod(1, "client", "10.244.2.3"), "10.61.2.7", whoami(a, 1, "other", "10.244.2.7", "10.60.2.3"))
 
 	near.Run("nft", "flush", "chain", "ip", "liqo-tui", "leave")
@@ -227,8 +227,8 @@ func TestAMasqueradeMakesNobodyAGateway(t *testing.T) {
 	}
 }
 
-// Where the pod network is an overlay, its device would get each packet of the
-// fabric by itself, and not many as one.
+// If the pod network is an overlay, its device would get each packet of the fabric alone, and not many
+// packets as one.
 func TestOtherNodesReachTheGatewayByWayOfItsNode(t *testing.T) {
 	a, b := linuxtest.NewClusters(t)
 	a.Overlay()
@@ -262,8 +262,8 @@ func TestOtherNodesReachTheGatewayByWayOfItsNode(t *testing.T) {
 		t.Errorf("packets over the overlays: got %v, want still %v", after, before)
 	}
 
-	// A checksum that is complete covers the address that the packet came to. What
-	// machines in one kernel send each other has none yet, most of the time.
+	// A complete checksum covers the destination address of the packet. Packets between namespaces of one
+	// kernel usually have no complete checksum yet.
 	peer := podB.ListenUDP("0.0.0.0:7777")
 	checked := udp4(a.NodeIP(1)+":40000", fmt.Sprintf("%s:%d", a.NodeIP(0), gateway.FabricPort),
 		vxlan(a.NodeState(1).Links[0].VNI, gateway.FabricMAC(netip.MustParseAddr(a.GatewayIP)), udp4("10.244.2.2:5555", "10.60.2.2:7777", []byte("complete"))))
@@ -276,7 +276,7 @@ func TestOtherNodesReachTheGatewayByWayOfItsNode(t *testing.T) {
 		t.Errorf("a packet with a complete checksum: got %d bytes from %v, %v", n, from, err)
 	}
 
-	// What is for no gateway is not passed on, whoever sends it.
+	// A packet whose destination is no gateway is not forwarded, from any sender.
 	victim := a.Pod(0, "victim", "10.244.1.66")
 	inbox := victim.ListenUDP(fmt.Sprintf("0.0.0.0:%d", gateway.FabricPort))
 	dropped := func() uint64 {
@@ -303,14 +303,14 @@ func TestOtherNodesReachTheGatewayByWayOfItsNode(t *testing.T) {
 	}
 }
 
-// addChecksum completes a UDP packet that has none.
+// addChecksum writes the checksum of a UDP packet.
 func addChecksum(packet []byte) {
 	udp := packet[20:]
 	pseudo := append(slices.Clone(packet[12:20]), 0, unix.IPPROTO_UDP, udp[4], udp[5])
 	binary.BigEndian.PutUint16(udp[6:], checksum(append(pseudo, udp...)))
 }
 
-// sendRaw sends a packet as it is.
+// sendRaw sends a packet without a change.
 func sendRaw(t *testing.T, packet []byte, to netip.Addr) {
 	t.Helper()
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
@@ -323,7 +323,7 @@ func sendRaw(t *testing.T, packet []byte, to netip.Addr) {
 	}
 }
 
-// vxlan is what RFC 7348 puts around a packet.
+// vxlan returns a packet in a VXLAN packet (RFC 7348).
 func vxlan(vni int, to gateway.MAC, packet []byte) []byte {
 	b := []byte{0: 1 << 3, 7: 0} // the VNI is valid
 	binary.BigEndian.PutUint32(b[4:], uint32(vni)<<8)
@@ -333,9 +333,9 @@ func vxlan(vni int, to gateway.MAC, packet []byte) []byte {
 	return append(b, packet...)
 }
 
-// Where addresses are not remapped, a gateway's error comes from the gateway's
-// own address, to which the node's way back is another one. A node that takes
-// packets only from where it would send the answer must take it all the same.
+// If addresses are not remapped, a gateway's error has the gateway's own address, and the node's route to
+// that address uses another device. Also a node that accepts packets only from the device of its own route
+// has to accept the error.
 func TestStrictNodesTakeGatewaysErrors(t *testing.T) {
 	const path = 1200
 	a, b := linuxtest.NewPair(t)
@@ -350,7 +350,7 @@ func TestStrictNodesTakeGatewaysErrors(t *testing.T) {
 			socket := pod.ListenUDP("10.244.2.2:0")
 			defer socket.Close()
 			linuxtest.DontFragment(t, socket)
-			// A flow is known to conntrack when its first packet has passed.
+			// conntrack knows a flow after its first packet.
 			if _, err := socket.WriteToUDPAddrPort([]byte("small"), to); err != nil {
 				t.Fatal(err)
 			}

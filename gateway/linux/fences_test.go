@@ -18,9 +18,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// odd are packets that go to no pod, from an address that a peer may send from: to all
-// machines, to several, to the machine itself, and of no connection, which conntrack calls
-// invalid and translates nothing of.
+// odd returns packets that go to no pod, from an address that a peer may use. Their destinations are all
+// machines, several machines, or the machine itself. Some belong to no connection, so conntrack calls them
+// invalid and does not translate them.
 func odd(from netip.Addr, here ...netip.Addr) map[string][]byte {
 	packets := map[string][]byte{}
 	for _, to := range []string{"224.0.0.1:5353", "224.0.0.251:5353", "239.255.255.250:1900", "255.255.255.255:67", "127.0.0.1:10250", "0.0.0.0:10250"} {
@@ -35,7 +35,7 @@ func odd(from netip.Addr, here ...netip.Addr) map[string][]byte {
 	return packets
 }
 
-// udp6 is a datagram of IPv6, with a complete checksum: without one, none is taken.
+// udp6 returns a datagram of IPv6 with a complete checksum, because the kernel drops others.
 func udp6(src, dst string, payload []byte) []byte {
 	from, to := netip.MustParseAddrPort(src), netip.MustParseAddrPort(dst)
 	if len(payload)%2 != 0 {
@@ -56,7 +56,7 @@ func udp6(src, dst string, payload []byte) []byte {
 	return b
 }
 
-// inbox6 listens on all addresses of IPv6 of a namespace, which a device gets some of.
+// inbox6 listens on all IPv6 addresses of a namespace, and adds some addresses to a device.
 func inbox6(t *testing.T, n *netns.Namespace, device string) *net.UDPConn {
 	t.Helper()
 	for _, which := range []string{"all", "default", device} {
@@ -70,7 +70,7 @@ func inbox6(t *testing.T, n *netns.Namespace, device string) *net.UDPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	// On a busy machine the address is not ready at once, and the datagram is lost.
+	// On a busy machine the address is not ready at once, and the first datagram is lost.
 	linuxtest.WaitFor(t, "this machine's own datagram, without which the test sees nothing", func() bool {
 		n.Do(func() {
 			var local net.Conn
@@ -97,10 +97,10 @@ func next6(t *testing.T, c *net.UDPConn, within time.Duration) string {
 	return string(b[:n])
 }
 
-// to6 are where a datagram of IPv6 reaches a machine.
+// to6 returns the IPv6 destinations of a machine.
 func to6() []string { return []string{"[fe80::1]:5353", "[ff02::1]:5353", "[fd00:1::1]:5353"} }
 
-// A peer's gateway may send what no kernel would: nothing of it reaches the gateway here.
+// A peer's gateway may send packets that no kernel would send. None of them reaches the gateway here.
 func TestAGatewayTakesNothingOddOfAPeer(t *testing.T) {
 	a, b := wire(t, gateway.Server)
 	a.AwaitHandshake(0)
@@ -127,8 +127,7 @@ func TestAGatewayTakesNothingOddOfAPeer(t *testing.T) {
 	}
 }
 
-// Nodes judge what comes out of the fabric themselves, also what a gateway would not
-// have let pass.
+// Nodes check the packets of the fabric themselves, also packets that a gateway would have dropped.
 func TestANodeTakesNothingOddOfAGateway(t *testing.T) {
 	a, _ := linuxtest.NewPair(t)
 	node := a.Nodes[1]

@@ -16,9 +16,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// BenchmarkFigurePodToPod has three ways between the same nodes of two clusters:
-// from pod to pod by our gateways, from gateway to gateway by the tunnel alone, and
-// from pod to pod routed, as if the clusters were one.
+// BenchmarkFigurePodToPod compares three paths between the same nodes of two clusters: from pod to pod
+// through our gateways, from gateway to gateway through the tunnel, and from pod to pod by routes, as if the
+// clusters were one.
 func BenchmarkFigurePodToPod(b *testing.B) {
 	for _, network := range networks() {
 		b.Run(network.name, func(b *testing.B) {
@@ -42,14 +42,14 @@ func BenchmarkFigurePodToPod(b *testing.B) {
 	}
 }
 
-// BenchmarkFigureRoundTrip is of questions one after the other.
+// BenchmarkFigureRoundTrip measures questions one after the other.
 func BenchmarkFigureRoundTrip(b *testing.B) {
 	for _, network := range networks() {
 		b.Run(network.name, func(b *testing.B) { newWays(b, network.change).latencies(b, network.name) })
 	}
 }
 
-// networkKind is what both clusters have.
+// networkKind is the kind of the pod network of both clusters.
 type networkKind struct {
 	name   string
 	change func(*linuxtest.Cluster)
@@ -69,8 +69,8 @@ func networks() []networkKind {
 	}
 }
 
-// BenchmarkFigureByTheGatewaysNode has nodes of an overlay send to the gateway's
-// node, and in turn to its pod, which is a tunnel in a tunnel.
+// BenchmarkFigureByTheGatewaysNode compares two destinations for the nodes of an overlay: the gateway's node,
+// and the gateway's pod, whose path is a tunnel in a tunnel.
 func BenchmarkFigureByTheGatewaysNode(b *testing.B) {
 	w := newWays(b, func(c *linuxtest.Cluster) {
 		c.MTU = 1390
@@ -92,7 +92,7 @@ func BenchmarkFigureByTheGatewaysNode(b *testing.B) {
 	}
 }
 
-// ways are those between two clusters.
+// ways are the paths between two clusters.
 type ways struct {
 	x, y       *linuxtest.Cluster
 	podX, podY *netns.Namespace
@@ -122,7 +122,7 @@ func newWays(b *testing.B, change func(*linuxtest.Cluster)) ways {
 		s.pod.Run("ip", "addr", "add", s.own+"/32", "dev", "lo")
 		s.c.Nodes[1].Run("ip", "route", "add", s.own+"/32", "dev", "v-"+s.pod.Name)
 		s.c.WAN.Run("ip", "route", "add", s.own+"/32", "via", s.c.NodeIP(1))
-		// Nobody talks to a gateway by its tunnel but other gateways' pings.
+		// Usually only the pings of gateways use the gateways' addresses in the tunnel.
 		s.c.Gateway.Run("nft", "insert", "rule", "ip", gateway.TableName, "own-address", "iifname", gateway.TunnelDevice, "accept")
 	}
 	linuxtest.Echo(w.podY)
@@ -179,7 +179,7 @@ func roundTrips(b *testing.B, from *netns.Namespace, source, to string) [2]float
 	return [2]float64{float64(took[questions/2].Nanoseconds()) / 1e3, float64(took[questions*99/100].Nanoseconds()) / 1e3}
 }
 
-// rate is what so many TCP connections carry together for a second.
+// rate returns the data that several TCP connections carry together in one second.
 func rate(b *testing.B, from, to *netns.Namespace, source, address string, streams int) transfer {
 	b.Helper()
 	listener := to.Listen(":0")

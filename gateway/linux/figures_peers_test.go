@@ -17,13 +17,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// network is the n-th /22 from an address on.
+// network returns the n-th /22 after an address.
 func network(first byte, n int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(first)<<24+uint32(n)<<10))), 22)
 }
 
-// bareNode is a node of a cluster with that many peers: this is where they
-// meet, since each has a gateway pod of its own.
+// bareNode is a node of a cluster with many peers. Only nodes have state of all peers, because each peer has
+// its own gateway pod.
 type bareNode struct {
 	*netns.Namespace
 
@@ -124,12 +124,12 @@ func BenchmarkFigureInstallPeers(b *testing.B) {
 	row(b, "  with routes, neighbours and forwarding entries, ms", "", each(all, wall))
 }
 
-// newFlowBound is for what grows with the peers of a cluster: rules in a row for
-// each of them cost nine times as much at a thousand.
+// newFlowBound limits the growth of a cost with the number of peers. One rule for each of 1000 peers, in one
+// chain, would cost nine times as much.
 const newFlowBound = "≤ 1.15"
 
-// sender is a pod whose packets begin flows. Most of what that costs is
-// conntrack and the chains that only such a packet sees.
+// sender is a pod whose packets begin flows. Most of their cost is conntrack, and the chains that only the
+// first packet of a flow passes.
 type sender struct {
 	pod       *netns.Namespace
 	forgetful []*netns.Namespace // where to forget the flows
@@ -177,22 +177,21 @@ func BenchmarkFigureNewFlowsOfNode(b *testing.B) {
 	of := func(peers int) sender {
 		n := newBareNode(b, peers)
 		n.sync(b, n.state(b))
-		// A pod that sends: the packets end in the overlay.
+		// The pod sends, and the packets end in the overlay.
 		pod := netns.New(b, "pod")
 		netns.Veth(n.Namespace, "pod0", pod, "eth0")
 		n.Script("ip addr add 169.254.1.1/32 dev pod0\nip route add 10.244.9.9/32 dev pod0")
 		n.Sysctl("ip_forward", "1")
 		pod.Script("ip addr add 10.244.9.9/32 dev eth0\nip route add 169.254.1.1 dev eth0\nip route add default via 169.254.1.1")
-		// The last but one: not where a search would begin.
+		// The last but one, because a search would not begin there.
 		return sender{pod, []*netns.Namespace{n.Namespace}, network(11, peers-1).Addr().Next()}
 	}
 	compareNewFlows(b, "on a node of 1000 peers against 2", newFlowBound, of(1000), of(2))
 }
 
-// BenchmarkFigureNewFlowsOfGateway has the maps of a thousand peers in one
-// gateway: a gateway has one peer, so these are one peer's. And it has as many
-// peers as the code takes, each with its own rules, without a bound: nothing
-// makes such a gateway.
+// BenchmarkFigureNewFlowsOfGateway puts the maps of a thousand peers into one gateway. A gateway has one
+// peer, so these are the maps of this peer. The benchmark also measures as many peers as the code allows,
+// each with its own rules, without a limit, because nothing makes such a gateway.
 func BenchmarkFigureNewFlowsOfGateway(b *testing.B) {
 	of := func(peers, networks int) sender {
 		c, peer := linuxtest.NewClusters(b)

@@ -17,10 +17,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// The figures of the data plane. Ratios are of two things that are measured in
-// turn, and costs are CPU time where that is possible, because a machine that
-// others use too is slow and fast by the minute. They are benchmarks, so that
-// tests run without them; each runs once:
+// The figures of the data plane. A ratio compares two values that are measured alternately. A cost is CPU
+// time if possible, because the speed of a shared machine changes from minute to minute. The figures are
+// benchmarks, so that tests don't run them. Each runs once:
 //
 //	go test -run '^$' -bench Figure -benchtime 1x ./gateway/linux
 //
@@ -28,11 +27,10 @@ import (
 
 func TestMain(m *testing.M) { linuxtest.Main(m) }
 
-// rounds is how often two things are measured in turn.
+// rounds is the number of times that two values are measured alternately.
 const rounds = 10
 
-// row prints a row of the table: the median of what was measured, and how far
-// the others were from it. wanted may be empty.
+// row prints a row of the table: the median of the measured values, and their spread. wanted may be empty.
 func row(b *testing.B, what, wanted string, measured []float64) {
 	b.Helper()
 	sorted := slices.Sorted(slices.Values(measured))
@@ -40,7 +38,7 @@ func row(b *testing.B, what, wanted string, measured []float64) {
 	b.Logf("| %-69s | %-8s | %9s | %9s | %9s |", what, wanted, number(median(sorted)), number(sorted[0]), number(sorted[len(sorted)-1]))
 }
 
-// number has three significant digits.
+// number formats a value with three significant digits.
 func number(v float64) string {
 	decimals := 2
 	for limit := 10.0; decimals > 0 && v >= limit; limit *= 10 {
@@ -51,8 +49,8 @@ func number(v float64) string {
 
 func median[T cmp.Ordered](sorted []T) T { return sorted[len(sorted)/2] }
 
-// inTurn measures both in turn, and once before for nothing: what is new takes
-// longer. Who is first changes, because the second finds other caches.
+// inTurn measures both alternately, after one measurement that does not count, because the first run takes
+// longer. The order changes each time, because the second finds other caches.
 func inTurn[T any](first, second func() T) (a, b []T) {
 	first()
 	second()
@@ -85,14 +83,13 @@ func ratios(a, b []float64) []float64 {
 	return out
 }
 
-// cost is what a call took of a CPU, and how long it took.
+// cost is the CPU time and the duration of a call.
 type cost struct{ cpu, wall time.Duration }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// costOf measures f in a namespace, in the thread that is there. The kernel's
-// work for a packet counts as that of who sent it; what was allocated before is
-// collected before.
+// costOf measures f in a namespace, in the thread that is in that namespace. The kernel's work for a packet
+// counts as work of the sender. Earlier garbage is collected before the measurement.
 func costOf(b *testing.B, n *netns.Namespace, f func() error) cost {
 	b.Helper()
 	var c cost
@@ -121,7 +118,7 @@ func clock(id int32) time.Duration {
 // ofProcess is the clock of a process's CPU time: clock_getcpuclockid(3).
 func ofProcess(pid int) int32 { return int32(^pid<<3 | 2) }
 
-// transfer is what a TCP connection carried.
+// transfer is the result of sending over a TCP connection.
 type transfer struct {
 	bytes float64
 	took  time.Duration
@@ -131,8 +128,7 @@ type transfer struct {
 func (t transfer) megabytesPerSecond() float64 { return t.bytes / 1e6 / t.took.Seconds() }
 func (t transfer) nanosecondsPerByte() float64 { return float64(t.cpu.Nanoseconds()) / t.bytes }
 
-// send sends for a second over one TCP connection. spent is the CPU time that
-// counts.
+// send sends for one second over one TCP connection. spent is the CPU time that counts.
 func send(b *testing.B, from, to *netns.Namespace, source, address string, spent func() time.Duration) transfer {
 	b.Helper()
 	const duration = time.Second

@@ -22,9 +22,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 )
 
-// Both ways go over the same devices: pod, node, overlay, gateway, tunnel, and
-// the same again. Without NAT, the pods have the addresses that the other
-// cluster knows them by, and no gateway or node has our table.
+// Both paths use the same devices: pod, node, overlay and gateway, then the tunnel, and the same on the other
+// side. Without NAT, the pods have the addresses that the other cluster uses for them, and no gateway or node
+// has our table.
 func BenchmarkFigureTunnelWithNAT(b *testing.B) {
 	x, y := linuxtest.NewPair(b)
 	podX, podY := x.Pod(1, "podA", "10.244.2.2"), y.Pod(1, "podB", "10.244.2.2")
@@ -64,9 +64,8 @@ func BenchmarkFigureTunnelWithNAT(b *testing.B) {
 	row(b, "  without NAT, MB/s", "", each(without, rate))
 }
 
-// BenchmarkFigureAgainstWireGuardOf2022 has the same two clusters twice. In one
-// the gateways are processes of ours, in the other the same but for the device,
-// which is the old program's.
+// BenchmarkFigureAgainstWireGuardOf2022 has the same two clusters twice. In the first pair, the gateways are
+// processes of ours. In the second pair, only the device differs: it belongs to the old program.
 func BenchmarkFigureAgainstWireGuardOf2022(b *testing.B) {
 	ours, old := newTunnelOfOurs(b), newTunnelOf2022(b)
 	a, c := inTurn(func() transfer { return ours.send(b) }, func() transfer { return old.send(b) })
@@ -79,7 +78,7 @@ func BenchmarkFigureAgainstWireGuardOf2022(b *testing.B) {
 	row(b, "  of 2022, ns of CPU per byte", "", each(c, perByte))
 }
 
-// tunnelUnderTest is two clusters, whose gateways' processes are known.
+// tunnelUnderTest is two clusters with known gateway processes.
 type tunnelUnderTest struct {
 	clusters [2]*linuxtest.Cluster
 	pods     [2]*netns.Namespace
@@ -97,7 +96,7 @@ func newTunnelUnderTest(b *testing.B) *tunnelUnderTest {
 	return t
 }
 
-// send sends from the server's pod to the client's.
+// send sends from the server's pod to the client's pod.
 func (t *tunnelUnderTest) send(b *testing.B) transfer {
 	b.Helper()
 	return send(b, t.pods[0], t.pods[1], "", "10.60.2.2", func() time.Duration { return clock(ofProcess(t.pids[0])) + clock(ofProcess(t.pids[1])) })
@@ -114,7 +113,7 @@ func newTunnelOfOurs(b *testing.B) *tunnelUnderTest {
 	return t
 }
 
-// oldDevice is not ours by name: what is wanted of the kernel leaves it alone.
+// oldDevice has no name of ours, so the wanted state of the kernel does not include it.
 const oldDevice = "wg2022"
 
 func newTunnelOf2022(b *testing.B) *tunnelUnderTest {
@@ -135,7 +134,7 @@ func newTunnelOf2022(b *testing.B) *tunnelUnderTest {
 	return t
 }
 
-// startOld runs the old program with the settings of a tunnel of ours.
+// startOld runs the old program with the settings of one of our tunnels.
 func startOld(b *testing.B, n *netns.Namespace, program string, w gateway.Tunnel) int {
 	b.Helper()
 	private, public := wgtypes.Key(w.PrivateKey), w.PublicKey
@@ -170,8 +169,8 @@ func startOld(b *testing.B, n *netns.Namespace, program string, w gateway.Tunnel
 	return c.Process.Pid
 }
 
-// onDevice is a state without its tunnels' devices, for others of another name
-// that are there already.
+// onDevice returns a state without the devices of its tunnels. The tunnels use existing devices of another
+// name.
 func onDevice(s gateway.KernelState, device string) gateway.KernelState {
 	s.Tunnels = nil
 	rename := func(name *string) {
@@ -203,14 +202,13 @@ func onDevice(s gateway.KernelState, device string) gateway.KernelState {
 	return s
 }
 
-// Across the overlay from a node to the gateway pod on another node, against
-// the same way without it.
+// The paths lead from a node to the gateway pod on another node, with and without the overlay.
 func BenchmarkFigureOverlay(b *testing.B) {
 	x, _ := linuxtest.NewPair(b)
 	node, pod := x.Nodes[1], x.Gateway
 	node.Script("ip addr add 10.99.0.2/32 dev lo\nip route add 10.99.0.1/32 via " + x.GatewayIP + " dev liqo-fabric onlink src 10.99.0.2")
 	pod.Script("ip addr add 10.99.0.1/32 dev lo\nip route add 10.99.0.2/32 via " + x.NodeIP(1) + " dev liqo-fabric onlink")
-	// Neither end is a peer's: the rules would drop what they don't know.
+	// Neither end is a peer, so the rules would drop the packets.
 	node.Run("nft", "insert", "rule", "ip", gateway.TableName, "fabric", "ip", "saddr", "10.99.0.1", "accept")
 	pod.Run("nft", "insert", "rule", "ip", gateway.TableName, "classify", "ip", "saddr", "10.99.0.2", "accept")
 	overlay, veth := inTurn(

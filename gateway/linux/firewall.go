@@ -17,9 +17,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// syncFirewall changes the table to the wanted one in one netlink transaction: packets see
-// the old rules or the new ones, never a mixture. It changes only the differences, or
-// replaces the whole table if that is not possible.
+// syncFirewall changes the table to the wanted one in one netlink transaction, so packets see the old rules
+// or the new ones, never a mixture. It changes only the differences, or replaces the whole table if that is
+// not possible.
 func (s *session) syncFirewall(want gateway.KernelState) ([]string, error) {
 	have, err := s.firewall(want.Firewall)
 	if err != nil {
@@ -32,8 +32,8 @@ func (s *session) syncFirewall(want gateway.KernelState) ([]string, error) {
 	change := changeable(have, want.Firewall)
 	err = s.writeFirewall(change, have, want.Firewall)
 	if err != nil && change && s.known == nil {
-		// The same change would fail again, for example because somebody has made a set anew
-		// with another size. With known, want is not the whole table.
+		// The same change would fail again, for example because another program has created a set again with
+		// another size. If s.known is set, want is not the whole table.
 		if err = s.openFirewall(); err == nil {
 			err = s.writeFirewall(false, have, want.Firewall)
 		}
@@ -74,8 +74,7 @@ func (s *session) replaceTable(table *nftables.Table, want gateway.Table) error 
 	}
 	s.nft.AddTable(table)
 	for _, name := range want.Counters {
-		// Counters keep their values: an admin's graph must not show that the table was
-		// replaced.
+		// Counters keep their values, so that an admin's graph does not drop to zero.
 		c := counts[name]
 		s.nft.AddObj(&nftables.NamedObj{Table: table, Name: name, Type: nftables.ObjTypeCounter, Obj: &c})
 	}
@@ -97,8 +96,8 @@ func (s *session) replaceTable(table *nftables.Table, want gateway.Table) error 
 	return nil
 }
 
-// setIDs numbers the sets. The library's own counter is not safe for concurrent use. A
-// number matters only within one batch.
+// setIDs numbers the sets. The library could do this, but its counter is not safe for concurrent use. A
+// number is valid only within one batch.
 func setIDs(t gateway.Table) map[string]uint32 {
 	ids := make(map[string]uint32, len(t.Sets))
 	for i, set := range t.Sets {
@@ -134,8 +133,8 @@ func (s *session) addRules(table *nftables.Table, chain *nftables.Chain, c gatew
 	return nil
 }
 
-// Counters returns packets and bytes of the table's named counters, such as
-// gateway.DroppedSource. Without a table it is empty.
+// Counters returns packets and bytes of the table's named counters, such as gateway.DroppedSource. The result
+// is empty if there is no table.
 func (k *Kernel) Counters() (map[string]Counter, error) {
 	s, err := open()
 	if err != nil {
@@ -179,9 +178,9 @@ func (s *session) readCounters() (map[string]expr.Counter, error) {
 	return counters, nil
 }
 
-// Refused returns how many packets the node has refused from each range of a peer, by the
-// range's first address. It counts since the range was added; nil if nothing counts, for
-// example before the node's rules are set.
+// Refused returns the number of packets that the node has refused from each range of a peer since the range
+// was added. The keys are the first addresses of the ranges. The result is nil if nothing counts, for example
+// before the node's rules are set.
 func (k *Kernel) Refused() (map[netip.Addr]uint64, error) {
 	s, err := open()
 	if err != nil {
@@ -201,8 +200,8 @@ func (k *Kernel) Refused() (map[netip.Addr]uint64, error) {
 	return refused, nil
 }
 
-// ClosedLately returns the endpoints of [gateway.SetClosedLately], in no order; none if there is no
-// such set, because nothing is closed.
+// ClosedLately returns the endpoints of [gateway.SetClosedLately], in no order. There are none if nothing is
+// closed.
 func (k *Kernel) ClosedLately() ([]gateway.Endpoint, error) {
 	s, err := open()
 	if err != nil {
@@ -219,7 +218,6 @@ func (k *Kernel) ClosedLately() ([]gateway.Endpoint, error) {
 	return found, err
 }
 
-// elements reads the elements of one of our sets, if the set exists.
 func (s *session) elements(name string) (found []nftables.SetElement, exists bool, err error) {
 	table, err := s.findTable()
 	if err != nil || table == nil {
@@ -251,9 +249,8 @@ func (s *session) findTable() (*nftables.Table, error) {
 	return tables[i], nil
 }
 
-// changedZones lists the conntrack zones of the tunnels whose translation has changed. A
-// flow keeps the translation of its first packet: unless it is forgotten, its packets go
-// to the former destination as long as it lasts.
+// changedZones lists the conntrack zones of the tunnels whose translation has changed. A flow keeps the
+// translation of its first packet, and with it the former destination, until conntrack forgets the flow.
 func changedZones(have, want gateway.Table) []uint16 {
 	if have.Name == "" {
 		return nil // nothing was translated yet
@@ -276,7 +273,7 @@ func translations(t gateway.Table) map[string][]gateway.Element {
 	for _, set := range t.Sets {
 		if set.Value == gateway.ValuePrefix && set.Key == gateway.KeyInterfaceAddress {
 			for _, e := range set.Elements {
-				e.Comment = "" // moves no packet
+				e.Comment = "" // a changed comment moves no packet
 				found[e.Interface] = append(found[e.Interface], e)
 			}
 		}
@@ -284,8 +281,8 @@ func translations(t gateway.Table) map[string][]gateway.Element {
 	return found
 }
 
-// changedDestinations returns the external addresses that no longer lead to the same host.
-// Existing flows would go on to a host that the peer has lost access to.
+// changedDestinations returns the external addresses that no longer lead to the same host. Existing flows
+// would keep reaching a host to which the peer has no access any more.
 func changedDestinations(have, want gateway.Table) []netip.Prefix {
 	destinations := func(t gateway.Table) map[netip.Prefix]netip.Prefix {
 		found := map[netip.Prefix]netip.Prefix{}
@@ -376,7 +373,6 @@ func hooks() []hook {
 	}
 }
 
-// last is the highest address of a prefix.
 func last(p netip.Prefix) [4]byte {
 	b := p.Masked().Addr().As4()
 	for i := range 32 - p.Bits() {

@@ -56,8 +56,7 @@ func hubState(t *testing.T) gateway.KernelState {
 	return s
 }
 
-// The text that people and goldens see, loaded by nft itself, must be the table
-// that Sync makes.
+// The text for people and goldens, loaded by nft itself, has to be the table that Sync makes.
 func TestTextAndKernelAreTheSameTable(t *testing.T) {
 	node, err := gateway.ComputeNode(gateway.NodeInputs{
 		NodeIP: netip.MustParseAddr("192.168.1.10"), UnderlayMTU: 1500, PodCIDRs: local().Pod,
@@ -105,7 +104,7 @@ func TestPrefixOf(t *testing.T) {
 	}
 }
 
-// FuzzPrefixOf: any prefix survives the way to the kernel and back.
+// FuzzPrefixOf writes prefixes to the kernel and reads them back.
 func FuzzPrefixOf(f *testing.F) {
 	f.Add(uint32(0x0a000000), uint8(8))
 	f.Add(uint32(0xffffffff), uint8(32))

@@ -12,8 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// The host outside is where the nodes' default route leads, and knows nothing of
-// pods.
+// The host outside of the cluster is in the network of the nodes' default route, and knows no pods.
 func TestPeersReachHostsOutsideTheCluster(t *testing.T) {
 	wan := netns.New(t, "wan")
 	wan.Sysctl("ip_forward", "1")

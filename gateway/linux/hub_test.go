@@ -17,9 +17,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// One gateway with two peers that have the same addresses, and flows from both
-// that have the same five-tuple on the wire. Without conntrack zones the second
-// flow is taken for the first: a peer then gets the other's answers.
+// One gateway has two peers with the same addresses, and flows of both peers have the same five-tuple on the
+// wire. Without conntrack zones, the second flow counts as the first, and one peer gets the other peer's
+// answers.
 func TestPeersWithEqualAddressesAreKeptApart(t *testing.T) {
 	wan := netns.New(t, "wan")
 	wan.Sysctl("ip_forward", "1")
@@ -76,13 +76,13 @@ func TestPeersWithEqualAddressesAreKeptApart(t *testing.T) {
 			}
 		}
 	}
-	// And from the hub to each of them.
+	// The hub also reaches each peer.
 	podB.Whoami(":8080")
 	podC.Whoami(":8080")
 	linuxtest.ExpectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
 	linuxtest.ExpectFrom(t, podA, "10.62.2.2", "podC sees 10.61.2.2")
 
-	// A new address map of one peer's ends that peer's flows, and no other's.
+	// A new address map of one peer ends the flows of this peer, and no others.
 	before := flowsByZone(t, a.Gateway)
 	in.Peers[1].Remapped = gateway.CIDRs{Pod: linuxtest.Prefixes("10.64.0.0/16"), External: linuxtest.Prefixes("10.75.0.0/16")}
 	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
@@ -94,7 +94,7 @@ func TestPeersWithEqualAddressesAreKeptApart(t *testing.T) {
 		t.Errorf("podB: got %q", got)
 	}
 
-	// Without the second peer only what is its own goes.
+	// Without the second peer, only the objects of the second peer are removed.
 	in.Peers = in.Peers[:1]
 	lines := a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
 	if len(lines) == 0 || lines[0] != "unexpected: tunnel liqo-tunnel1" {

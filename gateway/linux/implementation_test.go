@@ -16,7 +16,7 @@ func TestTunnelsAreTheKernelsWhereItHasWireGuard(t *testing.T) {
 	if _, err := netns.New(t, "trial").Try("ip", "link", "add", "trial", "type", "wireguard"); err == nil {
 		want = gateway.InKernel
 	}
-	// A machine that was meant to have it fails rather than test the other one.
+	// A machine that has to have this implementation fails, and does not test the other one.
 	if required := os.Getenv("REQUIRE_WIREGUARD"); required != "" && required != string(want) {
 		t.Fatalf("this machine's WireGuard: got %s, want %s", want, required)
 	}
@@ -29,8 +29,7 @@ func TestTunnelsAreTheKernelsWhereItHasWireGuard(t *testing.T) {
 	}
 }
 
-// Where the kernel has WireGuard, this is the only test of the other one and of
-// the two together.
+// On a kernel with WireGuard, this is the only test of the userspace implementation, and of both together.
 func TestEitherImplementationTalksToUserspace(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")

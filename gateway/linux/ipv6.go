@@ -12,10 +12,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// closeIPv6 drops IPv6 packets from the fabric: the table of a KernelState judges only IPv4, and a
-// machine accepts packets to any of its addresses from any device. It uses a table, because a
-// device's own switch for IPv6 is below /proc/sys, which containers can't write. The table has
-// the name of a KernelState's table, and exists as long as that one is wanted.
+// closeIPv6 drops IPv6 packets from the fabric. The table of a KernelState judges only IPv4, and a machine
+// accepts packets to any of its addresses from any device. closeIPv6 makes a table, because a device's own
+// switch for IPv6 is below /proc/sys, which containers can't write. The table has the same name as the
+// KernelState's table, and exists as long as the KernelState wants one.
 func (s *session) closeIPv6(want gateway.KernelState) error {
 	const priorityRaw = -300
 	tables, err := s.nft.ListTablesOfFamily(nftables.TableFamilyIPv6)

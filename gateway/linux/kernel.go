@@ -25,9 +25,8 @@ type Options struct {
 	Logger *slog.Logger // the log of userspace WireGuard; nil: no log
 }
 
-// Kernel makes a network namespace match a KernelState. It remembers things that only this process
-// knows: the userspace tunnels that it runs, and the endpoints that it set.
-// Its methods may be called concurrently.
+// Kernel makes a network namespace match a KernelState. It remembers the userspace tunnels that this process
+// runs, and the endpoints that it has set. Its methods may be called concurrently.
 type Kernel struct {
 	log *slog.Logger
 
@@ -50,16 +49,14 @@ func New(o Options) (*Kernel, error) {
 	return &Kernel{log: o.Logger, userspace: map[string]*userspaceTunnel{}, dialed: map[string]dialed{}, ports: map[string][]uint16{}}, nil
 }
 
-// session holds the sockets of one call. Each call opens its own sockets: a socket keeps the
-// namespace of the thread that opened it, and unread replies of a failed batch would reach the
-// next call.
+// session holds the sockets of one call. Each call opens its own sockets, because a socket belongs to the
+// namespace of the thread that opened it, and unread replies of a failed batch would reach the next call.
 type session struct {
 	nl    *netlink.Handle
 	nft   *nftables.Conn
 	links map[string]netlink.Link
 	names map[int]string
-	// known has routes and the other long lists as an earlier call left them; nil: this call
-	// reads them.
+	// known contains routes and the other long lists as an earlier call left them. nil: this call reads them.
 	known *gateway.KernelState
 }
 
@@ -82,14 +79,14 @@ func open() (*session, error) {
 
 // openFirewall opens the socket to nftables, and closes the one before.
 func (s *session) openFirewall() error {
-	// A table with a few hundred rules does not fit the default buffers: the
-	// kernel then answers "no buffer space available".
+	// A table with a few hundred rules does not fit into the default buffers. The kernel would answer "no
+	// buffer space available".
 	nft, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(largeBuffers))
 	if err != nil {
 		return fmt.Errorf("open nftables: %w", err)
 	}
 	if s.nft != nil {
-		_ = s.nft.CloseLasting() // nothing can be done about it
+		_ = s.nft.CloseLasting() // the socket is not used any more
 	}
 	s.nft = nft
 	return nil
@@ -105,13 +102,12 @@ func largeBuffers[C interface {
 	return errors.Join(c.SetReadBuffer(size), c.SetWriteBuffer(size))
 }
 
-// close closes the sockets in the background: the kernel first frees the objects that were
-// deleted from a table, after all CPUs have stopped using them. That took 9 ms on average in a
-// measurement, and nobody needs to wait for it.
+// close closes the sockets in the background, because the kernel first waits until no CPU uses the deleted
+// objects of a table: 9 ms on average in a measurement.
 func (s *session) close() {
 	go func() {
 		s.nl.Close()
-		_ = s.nft.CloseLasting() // nothing can be done about it
+		_ = s.nft.CloseLasting() // the socket is not used any more
 	}()
 }
 
@@ -129,8 +125,7 @@ func (s *session) listLinks() error {
 	return nil
 }
 
-// dump repeats a listing that a concurrent change has interrupted: such a listing can lack
-// entries.
+// dump repeats a listing after a concurrent change, because an interrupted listing can lack entries.
 func dump[T any](list func() ([]T, error)) ([]T, error) {
 	var items []T
 	var err error
@@ -143,21 +138,19 @@ func dump[T any](list func() ([]T, error)) ([]T, error) {
 	return items, err
 }
 
-// Sync makes the namespace match want. It returns the differences that it found, in the words
-// of gateway.Explain; if there are none, it wrote nothing. If a part fails, Sync still applies
-// the parts that don't depend on it. It lets no peer in while the firewall is not in place.
-// Call Sync again to retry.
+// Sync makes the namespace match want. It returns the differences that it found, as gateway.Explain describes
+// them. If there are none, it has written nothing. If a part fails, Sync still applies the parts that don't
+// depend on it. Without the firewall, it sets no peer. Call Sync again to retry.
 func (k *Kernel) Sync(want gateway.KernelState) ([]string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.sync(want, nil)
 }
 
-// Update is a Sync after a change of the wanted state. It does not read routes, neighbours,
-// forwarding entries and the firewall: it assumes that they are as the last Sync or Update
-// left them. So one change among thousands of entries costs little more than among ten.
-// Changes by other programs are repaired by the next Sync; Watch signals them. The caller
-// must not change want afterwards.
+// Update is a Sync after a change of the wanted state. It does not read routes, neighbours, forwarding
+// entries and the firewall: it assumes that they are as the last Sync or Update left them. So the cost of a
+// change depends little on the number of entries. The next Sync repairs changes by other programs. Watch
+// signals such changes. The caller must not change want afterwards.
 func (k *Kernel) Update(want gateway.KernelState) ([]string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -191,9 +184,8 @@ func (k *Kernel) sync(want gateway.KernelState, known *gateway.KernelState) ([]s
 		}
 		return err
 	}
-	// Only the firewall sets marks, so rules and routes come before it: a translated packet
-	// never meets a routing table without a route for it. Peers come last, after the rules
-	// that judge their packets.
+	// Only the firewall sets marks, so rules and routes come before it: a translated packet never meets a
+	// routing table without a route for it. Peers are set last, after the rules that judge their packets.
 	if known == nil {
 		_ = do(func(w gateway.KernelState) ([]string, error) { return nil, s.closeIPv6(w) })
 	}
@@ -203,7 +195,7 @@ func (k *Kernel) sync(want gateway.KernelState, known *gateway.KernelState) ([]s
 		return lines, errors.Join(append(errs, err)...)
 	}
 	all := want
-	if known != nil && len(lines) == 0 { // if devices have changed, known no longer holds: a new device has no routes
+	if known != nil && len(lines) == 0 { // if devices have changed, known is outdated: a new device has no routes
 		var have gateway.KernelState
 		have, want = onlyDifferences(*known, want)
 		s.known = &have
@@ -222,9 +214,9 @@ func (k *Kernel) sync(want gateway.KernelState, known *gateway.KernelState) ([]s
 	return lines, errors.Join(errs...)
 }
 
-// Found returns the present state of our objects. If want leaves a choice open (such as the
-// endpoint after roaming), the found value equals want's. gateway.Explain(found, want) is the
-// list that Sync would return.
+// Found returns the present state of our objects. If want leaves a choice to the kernel (such as the endpoint
+// after roaming), the found value equals want's. gateway.Explain(found, want) is the list that Sync would
+// return.
 func (k *Kernel) Found(want gateway.KernelState) (gateway.KernelState, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -41,17 +41,17 @@ func TestClustersWithEqualAddressesReachEachOther(t *testing.T) {
 		{podB2, "10.61.1.6", "podA1 sees 10.60.2.2"}, // real address is gwB's own
 		{podB1, "10.61.1.6", "podA1 sees 10.60.1.5"}, // both ends are the other gateway's address
 		{podA1, "10.60.1.5", "podB1 sees 10.61.1.6"},
-		// Nodes appear as the first external address of their cluster.
+		// A node's packets have the first external address of its cluster.
 		{a.Nodes[0], "10.60.2.2", "podB2 sees 10.72.0.0"},
 		{a.Nodes[1], "10.60.1.5", "podB1 sees 10.72.0.0"},
 		{b.Nodes[1], "10.61.2.2", "podA2 sees 10.71.0.0"},
-		// Within a cluster nothing changed.
+		// Nothing has changed within a cluster.
 		{podA1, "10.244.2.2", "podA2 sees 10.244.1.6"},
 		{podB2, "10.244.1.5", "podB1 sees 10.244.2.2"},
 	} {
 		linuxtest.ExpectFrom(t, c.from, c.to, c.want)
 	}
-	// The gateways reach each other inside the tunnel, unhindered by NAT.
+	// NAT does not disturb the pings of the gateways inside the tunnel.
 	linuxtest.PingThrough(t, a, b)
 	linuxtest.PingThrough(t, b, a)
 	for _, c := range []*linuxtest.Cluster{a, b} {
@@ -73,7 +73,7 @@ func TestSecondSyncFindsNoDifference(t *testing.T) {
 			if lines := c.c.SyncTo(n, c.c.NodeKernels[i], c.c.NodeState(i)); len(lines) != 0 {
 				t.Errorf("%s: %q", n.Name, lines)
 			}
-			// Nor does one of another process.
+			// A kernel of another process finds no difference either.
 			if lines := c.c.SyncTo(n, c.c.Kernel(n), c.c.NodeState(i)); len(lines) != 0 {
 				t.Errorf("%s, new process: %q", n.Name, lines)
 			}
@@ -183,7 +183,7 @@ func TestRemoveLeavesTheNamespaceAsItWas(t *testing.T) {
 	before := map[*netns.Namespace]string{}
 	all := map[*netns.Namespace]*linux.Kernel{a.Gateway: a.GatewayKernel, a.Nodes[0]: a.NodeKernels[0], a.Nodes[1]: a.NodeKernels[1]}
 	for n := range all {
-		// What somebody else has in our neighbourhood stays.
+		// Objects of other programs next to ours stay.
 		n.Script("ip rule add pref 999 lookup 4242\nip rule add fwmark 0x11 lookup 200\nip route add 192.0.2.0/24 dev lo table 200")
 		if n != a.Gateway {
 			n.Script("ip rule add pref 100 lookup local") // as Cilium does
@@ -211,8 +211,8 @@ func TestRemoveLeavesTheNamespaceAsItWas(t *testing.T) {
 	}
 }
 
-// Class E is where peers are seen by default: the kernel, its firewall and what
-// is translated take it like any other range.
+// By default, peers get addresses of class E. The kernel, its firewall and NAT accept these addresses like
+// others.
 func TestPeersAreReachedInClassE(t *testing.T) {
 	a, b := linuxtest.NewClusters(t)
 	a.Remapped = gateway.CIDRs{Pod: linuxtest.Prefixes("254.255.0.0/16"), External: linuxtest.Prefixes("240.0.0.0/16")}
@@ -229,9 +229,8 @@ func TestPeersAreReachedInClassE(t *testing.T) {
 	linuxtest.ExpectFrom(t, b.Nodes[1], "253.18.2.2", "podA sees 240.0.0.0")
 }
 
-// A cluster's own LAN and the other end of its tunnel are in the ranges under
-// which it sees the peer. Without what nodes are told to leave out, nothing here
-// gets through.
+// A cluster's own LAN and the other end of its tunnel are in the ranges of the peer. If nodes did not leave
+// out these addresses, no packet would arrive here.
 func TestAddressesThatAreLeftOutOfAPeersRangesStayReachable(t *testing.T) {
 	wan := netns.New(t, "wan")
 	wan.Sysctl("ip_forward", "1")
@@ -283,8 +282,7 @@ func TestPeerThatIsKnownLaterConnectsAndItsSessionStays(t *testing.T) {
 	if !slices.Equal(lines, want) {
 		t.Errorf("peer known: got %q, want %q", lines, want)
 	}
-	// The client's first handshake met nobody and WireGuard repeats it after
-	// 5 s only.
+	// The client's first handshake got no answer, and WireGuard repeats it only after 5 s.
 	var err error
 	b.Gateway.Do(func() { err = b.GatewayKernel.Redial(gateway.TunnelDevice, netip.AddrPort{}) })
 	if err != nil {
@@ -302,7 +300,7 @@ func TestPeerThatIsKnownLaterConnectsAndItsSessionStays(t *testing.T) {
 	if first.Implementation == "" || !first.Endpoint.IsValid() {
 		t.Errorf("got %+v, want implementation and endpoint", first)
 	}
-	// Whatever else changes, the session is not touched: no new handshake.
+	// Other changes don't affect the session: there is no new handshake.
 	in := a.Inputs(b)
 	in.Nodes = in.Nodes[:1]
 	in.Peers[0].MTU = 1300
@@ -321,13 +319,13 @@ func TestServerFollowsAClientThatMoves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The server was told an endpoint once, as after a restart of its own.
+	// The server had one endpoint in its settings, as after its own restart.
 	in := a.Inputs(b)
 	in.Peers[0].Endpoint = before.Endpoint
 	a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
 
-	// The client begins anew: its namespace stays, its device and port do not.
-	// With its process only userspace ends, so the kernel's device goes by hand.
+	// The client starts again: its namespace stays, but its device and port change. With the process, only
+	// the userspace device ends, so the test removes the kernel's device.
 	b.Gateway.Do(b.GatewayKernel.Close)
 	_, _ = b.Gateway.Try("ip", "link", "del", gateway.TunnelDevice)
 	b.GatewayKernel = b.Kernel(b.Gateway)
@@ -342,7 +340,7 @@ func TestServerFollowsAClientThatMoves(t *testing.T) {
 	if lines := a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in)); len(lines) != 0 {
 		t.Errorf("server undoes roaming: %q", lines)
 	}
-	// A new wish does count.
+	// A new endpoint in the settings takes effect.
 	in.Peers[0].Endpoint = netip.MustParseAddrPort("203.0.113.2:9")
 	want := []string{fmt.Sprintf("tunnel liqo-tunnel: peer endpoint %s → 203.0.113.2:9", after.Endpoint)}
 	if lines := a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in)); !slices.Equal(lines, want) {
@@ -353,14 +351,14 @@ func TestServerFollowsAClientThatMoves(t *testing.T) {
 func TestForgedPacketsAreDroppedAndCounted(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	podA := a.Pod(1, "podA", "10.244.2.2")
-	// The peer's gateway turns: it has no firewall and sends what it likes.
+	// The peer's gateway becomes hostile: it has no firewall, and sends any packets.
 	b.Gateway.Script(`nft delete table ip liqo-tui
 		ip addr add 192.0.2.99/32 dev lo
 		ip route add 10.244.2.2/32 dev liqo-tunnel
 		ip route add 198.51.100.3/32 dev liqo-tunnel`)
 	inbox := podA.ListenUDP("10.244.2.2:7777")
 	for i := range 2 {
-		// Otherwise the packets would be dropped for want of a listener.
+		// Otherwise the packets would be dropped because nothing listens.
 		_ = a.Nodes[i].ListenUDP("0.0.0.0:7777")
 	}
 	_ = a.Gateway.ListenUDP("0.0.0.0:7777")
@@ -387,7 +385,7 @@ func TestForgedPacketsAreDroppedAndCounted(t *testing.T) {
 		}
 		linuxtest.WaitFor(t, c.counter+": "+c.what, func() bool { return a.Counters()[c.counter].Packets == before+1 })
 	}
-	// What the peer may send does arrive, and is the first that does.
+	// A packet that the peer may send arrives, and it is the first packet that arrives.
 	s := b.Gateway.ListenUDP("10.244.1.6:0")
 	if _, err := s.WriteToUDPAddrPort([]byte("genuine"), netip.MustParseAddrPort("10.244.2.2:7777")); err != nil {
 		t.Fatal(err)
@@ -400,7 +398,7 @@ func TestForgedPacketsAreDroppedAndCounted(t *testing.T) {
 	if err != nil || string(buffer[:n]) != "genuine" || from.Addr().Unmap() != netip.MustParseAddr("10.60.1.6") {
 		t.Errorf("got %q from %v, %v", buffer[:n], from, err)
 	}
-	// Replacing the table does not set the counters back.
+	// A replacement of the table does not reset the counters.
 	before := a.Counters()
 	in := a.Inputs(b)
 	in.Peers[0].MTU = 1300
@@ -439,8 +437,7 @@ func TestPodsLearnThePathMTU(t *testing.T) {
 	linuxtest.DontFragment(t, socket)
 	to := netip.MustParseAddrPort("10.60.2.2:7777")
 	const headers = 28 // IPv4 and UDP
-	// The pod's device takes 1500 bytes; the answer of the node, that the path
-	// takes 1340, comes later.
+	// The pod's device takes 1500 bytes. The node's answer that the path takes 1340 comes later.
 	linuxtest.WaitFor(t, "message that it is too long", func() bool {
 		_, err := socket.WriteToUDPAddrPort(make([]byte, linuxtest.TunnelMTU-headers+1), to)
 		return errors.Is(err, unix.EMSGSIZE)
@@ -468,7 +465,7 @@ func BenchmarkSyncWithoutDifference(b *testing.B) {
 	}
 }
 
-// Rules keep their handles, which are numbers that the kernel gives once.
+// Rules keep their handles, and the kernel uses each handle only once.
 func TestRepairOfOneRuleLeavesTheOthersAlone(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	want := a.State(a.Inputs(b))
@@ -476,7 +473,7 @@ func TestRepairOfOneRuleLeavesTheOthersAlone(t *testing.T) {
 		found := map[string]string{}
 		for line := range strings.Lines(a.Gateway.Run("nft", "--handle", "list", "table", "ip", gateway.TableName)) {
 			if text, handle, ok := strings.Cut(strings.TrimSpace(line), " # handle "); ok {
-				// Counters of objects go on meanwhile.
+				// The counters of objects grow meanwhile.
 				found[text] = handle
 			}
 		}
@@ -497,7 +494,7 @@ func TestRepairOfOneRuleLeavesTheOthersAlone(t *testing.T) {
 	}
 	after := handles()
 	for text, handle := range before {
-		// Only the chain that a rule was added to is written again.
+		// Only the chain with the added rule is written again.
 		if strings.Contains(text, "maxseg") {
 			continue
 		}

@@ -42,8 +42,8 @@ func (s *session) addresses6(link netlink.Link) ([]netlink.Addr, error) {
 	return found, nil
 }
 
-// withoutIPv6 removes a device's IPv6 addresses, and keeps the kernel from giving it another
-// one. If the device has no IPv6, there is nothing to do.
+// withoutIPv6 removes a device's IPv6 addresses, and keeps the kernel from adding others. It does nothing if
+// the device has no IPv6.
 func (s *session) withoutIPv6(link netlink.Link) error {
 	name := link.Attrs().Name
 	if err := s.nl.LinkSetIP6AddrGenMode(link, addrGenModeNone); err != nil && !errors.Is(err, unix.EAFNOSUPPORT) {
@@ -96,8 +96,8 @@ func (s *session) ensureLink(have, want gateway.Link) error {
 	if !exists {
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.MTU, attrs.HardwareAddr = want.Name, want.MTU, want.MAC[:]
-		// Without UDP checksums, as RFC 7348 recommends on IPv4: kernels up to
-		// 5.8 computed wrong ones for masqueraded VXLAN packets.
+		// The device sends no UDP checksums, as RFC 7348 recommends on IPv4: kernels up to 5.8 computed wrong
+		// ones for masqueraded VXLAN packets.
 		link = &netlink.Vxlan{LinkAttrs: attrs, VxlanId: want.VNI, Port: int(want.Port)}
 		if err := s.nl.LinkAdd(link); err != nil {
 			return fmt.Errorf("create vxlan device %s: %w", want.Name, err)
@@ -114,7 +114,7 @@ func (s *session) ensureLink(have, want gateway.Link) error {
 			return fmt.Errorf("set the alias of %s: %w", want.Name, err)
 		}
 	}
-	// After the MTU: a device gets IPv6 when its MTU becomes at least 1280 bytes.
+	// This comes after the MTU, because a device gets IPv6 when its MTU becomes at least 1280 bytes.
 	if err := s.withoutIPv6(link); err != nil {
 		return err
 	}
@@ -205,8 +205,8 @@ func (s *session) applyEntries(add, remove []netlink.Neigh) error {
 		return fmt.Errorf("set neighbours: no device %s", gateway.FabricDevice)
 	}
 	var errs []error
-	// Removal first: removing a wrong target of a MAC later would also remove the new target
-	// of the same MAC.
+	// Entries are removed first: the removal of a wrong target of a MAC would also remove the new target of
+	// the same MAC.
 	for _, e := range remove {
 		e.LinkIndex = link.Attrs().Index
 		if err := s.nl.NeighDel(&e); err != nil && !errors.Is(err, unix.ENOENT) {

@@ -70,9 +70,9 @@ func checkNftables() error {
 	return nil
 }
 
-// Networks returns the networks that the machine has routes to: its own, and those that an
-// admin, DHCP, a routing protocol or a VPN added. VPNs have routing tables of their own
-// (Tailscale 52, wg-quick 51820), and their rules come after ours. VRFs have such tables, too.
+// Networks returns the networks that the machine has routes to: its own networks, and networks that an admin,
+// DHCP, a routing protocol or a VPN has added. Routes of VPNs are in other tables (Tailscale 52, wg-quick
+// 51820), whose rules come after ours. VRFs have their own tables, too.
 func Networks() ([]netip.Prefix, error) {
 	rules, err := dump(func() ([]netlink.Rule, error) { return netlink.RuleList(netlink.FAMILY_V4) })
 	if err != nil {
@@ -99,7 +99,7 @@ func networks(rules []netlink.Rule, links []netlink.Link, routes []netlink.Route
 		use(r.Table)
 	}
 	for _, l := range links {
-		// A single rule, l3mdev, is for all VRFs. It names no table: each VRF device has its own.
+		// One rule, l3mdev, is for all VRFs. The rule names no table, because each VRF device has its own.
 		if vrf, ok := l.(*netlink.Vrf); ok {
 			use(int(vrf.Table))
 		}
@@ -122,7 +122,7 @@ func Addresses() ([]netip.Addr, error) {
 	}
 	dummy := map[int]bool{}
 	for _, l := range links {
-		dummy[l.Attrs().Index] = l.Type() == "dummy" // kube-proxy keeps all Services' addresses on one
+		dummy[l.Attrs().Index] = l.Type() == "dummy" // kube-proxy keeps the addresses of all Services on a dummy device
 	}
 	all, err := dump(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
 	if err != nil {
@@ -148,9 +148,8 @@ func HasAddress(a netip.Addr) (bool, error) {
 	return slices.ContainsFunc(all, func(found netlink.Addr) bool { return addr(found.IP) == a }), nil
 }
 
-// MTUTo is the longest packet, in bytes, that the machine's own configuration allows to an
-// address: the MTU of the route, or of its device. ICMP errors from routers on the path don't
-// count; see CachedMTU.
+// MTUTo returns the longest packet, in bytes, that the machine's own configuration allows to an address: the
+// MTU of the route, or of its device. It ignores ICMP errors from routers on the path, see CachedMTU.
 func MTUTo(to netip.Addr) (int, error) {
 	routes, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true})
 	if err == nil && len(routes) == 0 {
@@ -174,10 +173,9 @@ func MTUTo(to netip.Addr) (int, error) {
 	return link.Attrs().MTU, nil
 }
 
-// CachedMTU is the longest packet, in bytes, for the path to an address according to ICMP errors
-// that the kernel has got; 0 if it knows of no such limit. If there is a limit, this machine
-// fragments longer packets of userspace WireGuard, so that our questions pass although
-// batches don't.
+// CachedMTU returns the longest packet, in bytes, for the path to an address, according to ICMP errors that
+// the kernel has received; 0 if there was none. If there is a limit, this machine fragments longer packets of
+// userspace WireGuard. Then our questions pass, but batches don't.
 func CachedMTU(to netip.Addr) (int, error) {
 	routes, err := netlink.RouteGet(to.AsSlice())
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// elsewhere runs f on a thread with namespaces of its own that ends afterwards:
-// what f does to it, nobody else sees.
+// elsewhere runs f on a thread with its own namespaces. The thread ends afterwards, so the changes of f
+// affect nobody else.
 func elsewhere(t *testing.T, f func() error) error {
 	t.Helper()
 	netns.Require(t)
@@ -56,7 +56,7 @@ func TestMachineWithoutNftablesIsRefusedByName(t *testing.T) {
 		if err := linux.CheckMachine(); err != nil {
 			return errors.Join(errors.New("before"), err)
 		}
-		// To who has no right to it, it is not there.
+		// Without CAP_NET_ADMIN, nftables does not seem to exist.
 		if err := without(unix.CAP_NET_ADMIN); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func TestMachineWithoutTUNIsRefusedByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = elsewhere(t, func() error {
-		// As in a container on a machine that gives it no right to make the node.
+		// As in a container that may not create the device node.
 		if err := unix.Mount("none", "/dev", "tmpfs", 0, ""); err != nil {
 			return err
 		}
@@ -129,8 +129,8 @@ ip route add 10.40.0.0/16 dev lan0 table 77`) // which no rule uses
 	}
 }
 
-// What a process before this one left, of another version or half done, is
-// replaced. A device that only has our name is not touched.
+// Objects of an earlier process, of another version or unfinished, are replaced. A device that only has our
+// name is not changed.
 func TestLeftoversAreReplaced(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")

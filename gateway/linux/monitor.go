@@ -19,14 +19,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// settle is the time in which a burst of events becomes one signal.
+// settle is the time in which several events become one signal.
 const settle = 50 * time.Millisecond
 
 // Watch signals after changes to our objects in this network namespace, including our own
 // changes. A burst of changes is one signal. Watch ends with ctx, and closes the channel.
 //
-// On a node, other programs can change hundreds of rules a second. Watch reads their messages
-// only as far as needed to see that the object is not ours.
+// On a node, other programs can change hundreds of rules a second. Watch reads a message only until it knows
+// that the object is not ours.
 func Watch(ctx context.Context) (<-chan struct{}, error) {
 	routes, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_IFADDR,
 		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV4_NETCONF)
@@ -48,8 +48,8 @@ func Watch(ctx context.Context) (<-chan struct{}, error) {
 	return signal(ctx, source{routes, newRouteFilter(known)}, source{firewall, firewallMessageIsOurs}), nil
 }
 
-// WatchWays signals after changes to the addresses and routes of this network namespace
-// that are not ours. It ends with ctx, and closes the channel.
+// WatchWays signals after changes by other programs to the addresses and routes of this network namespace. It
+// ends with ctx, and closes the channel.
 func WatchWays(ctx context.Context) (<-chan struct{}, error) {
 	routes, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV4_ROUTE)
 	if err != nil {
@@ -109,7 +109,7 @@ func signal(ctx context.Context, sources ...source) <-chan struct{} {
 			case <-time.After(settle):
 			}
 			select {
-			case <-events: // of the same burst
+			case <-events: // belongs to the same signal
 			default:
 			}
 			select {
@@ -125,7 +125,7 @@ func signal(ctx context.Context, sources ...source) <-chan struct{} {
 func receive(ctx context.Context, socket *nl.NetlinkSocket, counts func(syscall.NetlinkMessage) bool, events chan<- struct{}) {
 	for ctx.Err() == nil {
 		messages, _, err := socket.Receive()
-		// The socket's buffer was full: a lost message may have counted.
+		// The socket's buffer was full. A lost message may have been relevant.
 		event := errors.Is(err, unix.ENOBUFS)
 		if err != nil && !event && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
 			return
@@ -213,8 +213,7 @@ func firewallMessageIsOurs(m syscall.NetlinkMessage) bool {
 		string(bytes.TrimRight(attribute(m.Data[header:], table), "\x00")) == gateway.TableName
 }
 
-// attribute is the value of the first attribute of that type, nil if there is
-// none.
+// attribute returns the value of the first attribute of that type; nil if there is none.
 func attribute(b []byte, kind uint16) []byte {
 	for len(b) >= unix.SizeofRtAttr {
 		length := int(binary.NativeEndian.Uint16(b))

@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// Not every kernel has VRFs, so the test of a machine's networks makes none.
+// The test of a machine's networks creates no VRF, because not every kernel supports VRFs.
 func TestNetworksOfVRFsAreFound(t *testing.T) {
 	route := func(table int, to string) netlink.Route {
 		_, dst, err := net.ParseCIDR(to)

@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// PeerStats are a tunnel's facts about its peer.
+// PeerStats are the facts that a tunnel knows about its peer.
 type PeerStats struct {
 	Handshake      time.Time // zero: never
 	Received, Sent uint64    // bytes
@@ -59,10 +59,9 @@ func (k *Kernel) readPeer(device string) (wireguardConfig, gateway.Implementatio
 	return c, wg.implementation(), err
 }
 
-// Redial makes the tunnel start a new handshake with its peer now. WireGuard
-// itself waits 5 s before it repeats an unanswered one and 15 s before it
-// notices a peer that restarted. Session keys are forgotten. Redial dials the peer's last
-// address, or endpoint if that is valid.
+// Redial makes the tunnel start a new handshake with its peer now. WireGuard itself repeats an unanswered
+// handshake after 5 s, and notices a restarted peer after 15 s. Redial drops the session keys. Redial dials
+// the peer's last address, or endpoint if that is valid.
 func (k *Kernel) Redial(device string, endpoint netip.AddrPort) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -85,8 +84,8 @@ func (k *Kernel) Redial(device string, endpoint netip.AddrPort) error {
 	return wg.setPeers(false, peerChange{*main, true}, peerChange{*main, false})
 }
 
-// clientPorts is the number of ports that a client's tunnel uses in turn. A router on the path
-// keeps an entry for each port for 30 s to several minutes, and has room for some thousands.
+// clientPorts is the number of ports that a client's tunnel uses in turn. A router on the path keeps an entry
+// for each port for 30 s to several minutes, and can keep some thousands.
 const clientPorts = 10
 
 // ChangePort makes a client's tunnel send from another free port. After clientPorts ports, it
@@ -105,7 +104,7 @@ func (k *Kernel) ChangePort(device string) error {
 	}
 	err = wg.changePort(next)
 	if err != nil && next != 0 {
-		err = wg.changePort(0) // somebody else has it now
+		err = wg.changePort(0) // another program uses this port now
 	}
 	if err != nil {
 		return fmt.Errorf("change the port of %s: %w", device, err)
@@ -119,16 +118,16 @@ func (k *Kernel) ChangePort(device string) error {
 	return nil
 }
 
-// dialed is the endpoint that Sync last set. The peer's address may have changed since. Sync
-// sets the endpoint again only if another one is wanted.
+// dialed is the endpoint that Sync last set. The peer's address may have changed since. Sync sets an endpoint
+// only if the wanted one has changed.
 type dialed struct {
 	peer     wgtypes.Key
 	endpoint netip.AddrPort
 }
 
-// endpointStands reports whether the wanted endpoint need not be set. That is so if this process
-// has already set it, even if the peer's address has changed since; or if we are the server of
-// a peer that an earlier process has left connected.
+// endpointStands reports whether the wanted endpoint need not be set. This is so if this process has already
+// set the endpoint, even if the peer's address has changed since. It is also so if this gateway is the server
+// of a peer that an earlier process has left connected.
 func (k *Kernel) endpointStands(want gateway.Tunnel, p wireguardPeer) bool {
 	last, ok := k.dialed[want.Device]
 	if ok && last.peer == p.key {
@@ -137,7 +136,6 @@ func (k *Kernel) endpointStands(want gateway.Tunnel, p wireguardPeer) bool {
 	return want.Role == gateway.Server && p.endpoint.IsValid()
 }
 
-// syncPeers lets the peers in.
 func (k *Kernel) syncPeers(s *session, want []gateway.Tunnel) ([]string, error) {
 	var lines []string
 	var errs []error
@@ -157,7 +155,7 @@ func (k *Kernel) syncPeer(s *session, want gateway.Tunnel) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Reported already.
+	// syncDevice has already reported these fields.
 	have.Alias, have.Address, have.MTU, have.Up = want.Alias, want.Address, want.MTU, want.Up
 	have.PrivateKey, have.ListenPort, have.Implementation = want.PrivateKey, want.ListenPort, want.Implementation
 	lines := gateway.ExplainTunnel(have, want)
@@ -191,8 +189,8 @@ func peerChanges(have, want gateway.Tunnel) (replace bool, changes []peerChange)
 			p.endpoint = want.Endpoint
 		}
 	case have.NextKey:
-		// The allowed addresses move from the old key to the new one. A client has dialled with
-		// the new key, so its address is known; a server's may not be known yet.
+		// The allowed addresses move from the old key to the new one. A client has dialled with the new key,
+		// so the client's address is known. The address of a server may not be known yet.
 		if want.Role == gateway.Client {
 			p.endpoint = want.Endpoint
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 )
 
-// Each port that a client dials from has a place in the tables of all routers on the way.
+// Each port of a client uses an entry in the tables of all routers on the path.
 func TestAClientDialsFromAFewPorts(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	a.Nodes[0].NFT(`table ip seen {
@@ -31,7 +31,7 @@ func TestAClientDialsFromAFewPorts(t *testing.T) {
 	}
 	b.Redial()
 	_, list, _ := strings.Cut(a.Nodes[0].Run("nft", "list", "set", "ip", "seen", "ports"), "elements = {")
-	// With that of before; one that was changed at once may have sent nothing.
+	// The list includes the earlier port. A port that was changed at once may have sent nothing.
 	if got := strings.Count(list, ",") + 1; got < 3 || got > 11 {
 		t.Errorf("got %d ports, want about 10: %s", got, list)
 	}

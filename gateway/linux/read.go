@@ -14,8 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// readFirewall reads the table from the kernel. It returns rules that want has as want's rules,
-// and other rules as text.
+// readFirewall reads the table from the kernel. It recognizes the rules of want, and returns all other rules
+// as text.
 func (s *session) readFirewall(want gateway.Table) (gateway.Table, error) {
 	table, err := s.findTable()
 	if err != nil || table == nil {
@@ -37,7 +37,6 @@ func (s *session) readFirewall(want gateway.Table) (gateway.Table, error) {
 	return found, err
 }
 
-// readSets reads sets and maps with their elements.
 func (s *session) readSets(table *nftables.Table) ([]gateway.Set, error) {
 	sets, err := guard(func() ([]*nftables.Set, error) { return s.nft.GetSets(table) })
 	if errors.Is(err, errMalformed) {
@@ -49,7 +48,7 @@ func (s *session) readSets(table *nftables.Table) ([]gateway.Set, error) {
 	var found []gateway.Set
 	for _, set := range sets {
 		if set.Anonymous {
-			continue // an anonymous set: it is a part of somebody's rule, and is deleted with it
+			continue // an anonymous set is a part of another program's rule, and is deleted with that rule
 		}
 		set.Table = table
 		elements, err := guard(func() ([]nftables.SetElement, error) { return s.nft.GetSetElements(set) })
@@ -65,17 +64,17 @@ func (s *session) readSets(table *nftables.Table) ([]gateway.Set, error) {
 	return found, nil
 }
 
-// unreadable stands for a set that can't be read. It is never wanted and can't be changed, so
-// the whole table is replaced.
+// unreadable stands for a set that can't be read. The whole table is replaced, because such a set is never
+// wanted and can't be changed.
 func unreadable(name string) gateway.Set {
 	return gateway.Set{Name: name, Key: gateway.KeyAddress, Elements: []gateway.Element{{Comment: "malformed"}}}
 }
 
 var errMalformed = errors.New("malformed user data")
 
-// guard calls read, which reads an object with user data, and turns a panic into an error. The
-// kernel does not check user data, so other programs can write anything there. If it is not
-// in nft's format, the library reads behind its end.
+// guard calls read, which reads an object with user data, and turns a panic into an error. The kernel does
+// not check user data, so other programs can write anything there. If the data is not in nft's format, the
+// library reads beyond its end.
 func guard[T any](read func() (T, error)) (found T, err error) {
 	defer func() {
 		switch p := recover().(type) {
@@ -89,7 +88,7 @@ func guard[T any](read func() (T, error)) (found T, err error) {
 	return read()
 }
 
-// readComment returns a rule's comment, or a text that says that it can't be read.
+// readComment returns a rule's comment, or a text if the comment can't be read.
 func readComment(data []byte) string {
 	c, err := guard(func() (string, error) {
 		c, _ := userdata.GetString(data, userdata.TypeComment)

@@ -16,8 +16,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// Comments are bytes to the kernel. Those of somebody else may say that they
-// are longer than they are; who reads them must neither believe it nor end.
+// The kernel stores comments as bytes. Comments of another program may have a wrong length, and the reader
+// must neither trust the length nor fail.
 func TestMalformedCommentsAreReplaced(t *testing.T) {
 	const comment = 0                           // of rules and elements
 	malformed := []byte{comment, 200, 'a', 'b'} // 200 bytes, of which there are 2
@@ -77,8 +77,8 @@ func TestMalformedCommentsAreReplaced(t *testing.T) {
 	}
 }
 
-// writeSet and writeElement write what no tool would: a set with this user data,
-// and an element.
+// writeSet and writeElement write objects that no tool would write: a set with this user data, and an
+// element.
 
 func writeSet(userData []byte) error {
 	return writeBatch(unix.NFT_MSG_NEWSET, append(named(unix.NFTA_SET_TABLE, gateway.TableName), append(named(unix.NFTA_SET_NAME, "others"),
@@ -103,7 +103,7 @@ func number(attribute int, n uint32) *nl.RtAttr {
 	return nl.NewRtAttr(attribute, nl.BEUint32Attr(n))
 }
 
-// writeBatch sends one message of nf_tables in a transaction of its own.
+// writeBatch sends one message of nf_tables in its own transaction.
 func writeBatch(message int, attributes ...*nl.RtAttr) error {
 	request := func(kind, flags int, family uint8, resource uint16) *nl.NetlinkRequest {
 		r := nl.NewNetlinkRequest(kind, flags)

@@ -15,13 +15,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 )
 
-// nftVersion is whose layout the goldens have: Debian 12's, which CI runs on.
+// nftVersion is the version with the layout of the goldens, from Debian 12, which CI uses.
 const nftVersion = "v1.0.6"
 
-// What an admin sees who looks into a gateway's namespace, or a node's, with the
-// usual tools, has to say whose it is and what for. nft prints rules and maps
-// that it does not understand as comments, or not at all: a golden that reads
-// well was understood.
+// An admin who looks into the namespace of a gateway or node with the usual tools has to see the owner and
+// purpose of each object. nft prints rules and maps that it does not understand as comments, or not at all.
+// So a readable golden proves that nft understands our objects.
 func TestKernelReadsLikeDocumentation(t *testing.T) {
 	wan := netns.New(t, "wan")
 	if v := wan.Run("nft", "--version"); !strings.Contains(v, nftVersion) {
@@ -45,7 +44,7 @@ func TestKernelReadsLikeDocumentation(t *testing.T) {
 	}
 }
 
-// read compares the output of commands with a golden.
+// read compares the output of commands with a golden file.
 func read(t *testing.T, n *netns.Namespace, file string, commands ...string) {
 	t.Helper()
 	var b strings.Builder

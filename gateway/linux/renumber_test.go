@@ -18,10 +18,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sample"
 )
 
-// Cluster a sees b under another range from one moment to the next, as the operator
-// does it: nodes and gateway learn the new range, then new flows use it, then the
-// old one goes. No flow is interrupted, and no new connection fails, as long as the
-// old range is there.
+// The operator changes the range under which cluster a sees b: nodes and gateway learn the new range, then
+// new flows use it, and then the old range is removed. While the old range exists, no flow is interrupted and
+// no new connection fails.
 func TestPacketsFlowWhileAPeerIsRenumbered(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
@@ -41,7 +40,7 @@ func TestPacketsFlowWhileAPeerIsRenumbered(t *testing.T) {
 	move := func(nodes []netip.Prefix, seen gateway.CIDRs, also ...gateway.Alias) {
 		t.Helper()
 		in.Peers[0].Remapped, in.Peers[0].Also = seen, also
-		// The two hear of it at different times, in any order.
+		// The gateway and the node learn the range at different times, in any order.
 		gatewayFirst := len(also) > 0
 		if gatewayFirst {
 			a.SyncTo(a.Gateway, a.GatewayKernel, a.State(in))
@@ -77,7 +76,7 @@ func TestPacketsFlowWhileAPeerIsRenumbered(t *testing.T) {
 	}
 }
 
-// seenAs is under which address a cluster sees the other's pod 10.244.2.2.
+// seenAs returns the address at which a cluster sees the other cluster's pod 10.244.2.2.
 func seenAs(c *linuxtest.Cluster) string { return podIn(c.Remapped) }
 
 func podIn(seen gateway.CIDRs) string {
@@ -85,8 +84,7 @@ func podIn(seen gateway.CIDRs) string {
 	return netip.AddrFrom4([4]byte{p[0], p[1], 2, 2}).String()
 }
 
-// flow sends numbered packets to an Echo all the time, from one port, and knows which
-// were answered.
+// flow sends numbered packets to an Echo all the time, from one port, and records the answers.
 type flow struct {
 	t      *testing.T
 	socket *net.UDPConn
@@ -131,7 +129,7 @@ func newFlow(t *testing.T, from *netns.Namespace, to string) *flow {
 
 func (f *flow) stop() { _ = f.socket.Close() }
 
-// missing are those of the first n packets that were not answered.
+// missing returns the numbers of the first n packets that were not answered.
 func (f *flow) missing(n uint32) []uint32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,9 +142,9 @@ func (f *flow) missing(n uint32) []uint32 {
 	return out
 }
 
-// maxLost is how many packets a flow may miss, which is one every 2 ms. None was missed
-// but in an emulated machine with Linux 6.1: there once one of 394, and, when that was busy,
-// 7 in a row, and 45 of 1,537. Why is not known. A flow that is interrupted misses hundreds.
+// maxLost is the number of packets that a flow may miss, at one packet every 2 ms. Packets were missed only
+// in an emulated machine with Linux 6.1: once 1 of 394, and, when the machine was busy, 7 in a row and 45 of
+// 1,537. The cause is not known. An interrupted flow misses hundreds.
 func maxLost() int {
 	if sample.Emulated() {
 		return 100
@@ -154,7 +152,7 @@ func maxLost() int {
 	return 20
 }
 
-// uninterrupted fails if packets sent until now are never answered.
+// uninterrupted fails if packets of the time before the call are never answered.
 func (f *flow) uninterrupted(what string) {
 	f.t.Helper()
 	n := f.sent.Load()
@@ -167,7 +165,7 @@ func (f *flow) uninterrupted(what string) {
 	}
 }
 
-// answeredNow counts the answers to packets that are sent in a short while from now.
+// answeredNow counts the answers to packets that are sent shortly after the call.
 func (f *flow) answeredNow() int {
 	first := f.sent.Load() + 2 // one may be on its way
 	time.Sleep(100 * flowInterval)

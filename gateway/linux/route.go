@@ -105,7 +105,7 @@ func (s *session) syncRoutes(want gateway.KernelState) ([]string, error) {
 		}
 	}
 	for _, r := range c.Remove {
-		// The kernel picks by table, destination and metric.
+		// The kernel selects by table, destination and metric.
 		err := s.nl.RouteDel(&netlink.Route{
 			Family: netlink.FAMILY_V4, Table: r.Table, Dst: ipNet(r.Destination), Priority: r.Metric,
 			Type: unix.RTN_UNSPEC, Scope: netlink.SCOPE_NOWHERE,
@@ -117,15 +117,15 @@ func (s *session) syncRoutes(want gateway.KernelState) ([]string, error) {
 	return c.Lines, errors.Join(errs...)
 }
 
-// closeRoute makes a node drop packets to a peer whose route can't be set: otherwise they would
-// leave the cluster unencrypted, by the node's default route.
+// closeRoute makes a node drop packets to a peer whose route can't be set. Otherwise they would leave the
+// cluster unencrypted, by the node's default route.
 func (s *session) closeRoute(r gateway.Route) error {
 	if r.Table != gateway.NodeTable {
 		return nil
 	}
 	route, err := s.toRoute(gateway.Route{Table: r.Table, Type: gateway.Blackhole, Destination: r.Destination, Metric: r.Metric})
 	if err == nil {
-		err = s.nl.RouteAdd(route) // an existing route stays: it leads into the fabric
+		err = s.nl.RouteAdd(route) // an existing route stays, because it leads into the fabric
 	}
 	if errors.Is(err, unix.EEXIST) {
 		return nil
@@ -133,20 +133,19 @@ func (s *session) closeRoute(r gateway.Route) error {
 	return err
 }
 
-// The rule for the kernel's local table: at its default place, and where we move it.
+// The rule for the kernel's local table, with the default preference and with the new one.
 func localDefault() gateway.Rule { return gateway.Rule{Preference: 0, Table: gateway.KernelLocal} }
 
 func localMoved() gateway.Rule {
 	return gateway.Rule{Preference: gateway.LocalPref, Table: gateway.KernelLocal}
 }
 
-// movesLocal reports whether a KernelState wants the kernel's local table behind
-// ours.
+// movesLocal reports whether a KernelState wants the kernel's local table after our own tables.
 func movesLocal(rules []gateway.Rule) bool { return slices.Contains(rules, localMoved()) }
 
-// readRules returns our rules. The kernel's own rule for the local table counts as ours only if
-// it has to move. On a node, a rule at the place to which we move it counts only if we made it:
-// Cilium has a rule at the same place.
+// readRules returns our rules. The kernel's own rule for the local table counts as ours only if it has to
+// move. On a node, a rule at the new preference counts only if we made it, because Cilium has a rule with the
+// same preference.
 func (s *session) readRules(moves bool) ([]gateway.Rule, error) {
 	rules, err := dump(func() ([]netlink.Rule, error) { return s.nl.RuleList(netlink.FAMILY_V4) })
 	if err != nil {
@@ -174,8 +173,8 @@ func (s *session) syncRules(want gateway.KernelState) ([]string, error) {
 	if slices.Contains(c.Remove, localMoved()) {
 		add = append(add, localDefault())
 	}
-	// Additions first, so that there is always a rule for the local table. If an addition
-	// fails, the rule that it would replace stays.
+	// Rules are added first, so that there is always a rule for the local table. If an addition fails, the
+	// rule that should be replaced stays.
 	for _, r := range add {
 		rule := toRule(r)
 		if r != localDefault() {
@@ -198,7 +197,7 @@ func (s *session) syncRules(want gateway.KernelState) ([]string, error) {
 	return c.Lines, errors.Join(errs...)
 }
 
-// toRule returns a rule without a protocol: a deletion with it matches any program's rule.
+// toRule returns a rule without a protocol. A deletion with this rule matches a rule of any program.
 func toRule(r gateway.Rule) *netlink.Rule {
 	rule := netlink.NewRule()
 	rule.Family, rule.Priority, rule.Table = netlink.FAMILY_V4, r.Preference, r.Table
@@ -216,7 +215,7 @@ func mac(hw net.HardwareAddr) (m gateway.MAC) {
 	return m
 }
 
-// prefix converts a destination; none means everything.
+// prefix converts a destination; nil means all addresses.
 func prefix(n *net.IPNet) netip.Prefix {
 	if n == nil {
 		return netip.PrefixFrom(netip.IPv4Unspecified(), 0)

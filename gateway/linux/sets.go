@@ -28,15 +28,15 @@ func endpointType() nftables.SetDatatype {
 	return nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService)
 }
 
-// addressRange is the type of a range's values. For the kernel they are two addresses. For nft
-// they are the ends of a range ("interval ipv4_addr"), because the set's user data says so.
+// addressRange returns the type of a value that is a range. For the kernel, such a value is two addresses.
+// nft shows it as a range, because the set's user data names the type "interval ipv4_addr".
 func addressRange() nftables.SetDatatype {
 	t := nftables.TypeIPAddr
 	t.Bytes *= 2
 	return t
 }
 
-// compileSet declares a set or map. A prefix as value is a range: two addresses.
+// compileSet declares a set or map. If the value is a prefix, it is declared as a range of two addresses.
 func compileSet(table *nftables.Table, s gateway.Set, id uint32) *nftables.Set {
 	set := &nftables.Set{Table: table, ID: id, Name: s.Name, Comment: s.Comment, Counter: s.Counts()}
 	if s.Lately {
@@ -114,8 +114,8 @@ func compileValue(v gateway.Value, e gateway.Element) []byte {
 	return nil
 }
 
-// decodeSet is the reverse of compileSet and compileElements. If it can't express an element, for
-// example a range that is no prefix, it returns an element that is never wanted.
+// decodeSet is the reverse of compileSet and compileElements. For an element that it can't express, such as a
+// range that is no prefix, it returns an element that is never wanted.
 func decodeSet(set *nftables.Set, elements []nftables.SetElement) gateway.Set {
 	found := gateway.Set{Name: set.Name, Comment: set.Comment}
 	if set.IsMap {
@@ -135,7 +135,7 @@ func decodeSet(set *nftables.Set, elements []nftables.SetElement) gateway.Set {
 		found.Elements = decodeIntervals(elements)
 	default:
 		if found.Lately = set.Dynamic; found.Lately {
-			elements = nil // they are the rules' own
+			elements = nil // the rules own the elements
 		}
 		found.Key, found.Elements = decodeExact(set.KeyType.Name, elements)
 	}
@@ -229,7 +229,7 @@ func decodeIntervals(elements []nftables.SetElement) []gateway.Element {
 	return found
 }
 
-// withValue adds the value, the comment and the counter to an element that has its key.
+// withValue adds the value, the comment and the counter to an element that already has its key.
 func withValue(e nftables.SetElement, found gateway.Element) gateway.Element {
 	found.Comment, found.Counts = e.Comment, e.Counter != nil
 	switch len(e.Val) {
@@ -259,8 +259,8 @@ func cString(b []byte) string {
 	return string(b)
 }
 
-// describe prints a rule. The text is the same for a rule that we compiled and for that rule as
-// the kernel returns it.
+// describe prints a rule. The text is the same for a rule from compileRule and for the same rule as the
+// kernel returns it.
 func describe(exprs []expr.Any) string {
 	words := make([]string, len(exprs))
 	for i, e := range exprs {
@@ -307,8 +307,8 @@ func describeExpr(e expr.Any) string {
 	return fmt.Sprintf("%T %+v", e, e)
 }
 
-// dumped is the number with which the kernel returns a register: a 4-byte register at the start
-// of a 16-byte register gets the number of the latter.
+// dumped returns the number under which the kernel returns a register. A 4-byte register at the start of a
+// 16-byte register gets the number of the 16-byte register.
 func dumped(reg uint32) uint32 {
 	if reg < unix.NFT_REG32_00 || reg%4 != 0 {
 		return reg

@@ -71,8 +71,8 @@ func (s *session) syncSettings(want gateway.KernelState) ([]string, error) {
 	return c.Lines, errors.Join(errs...)
 }
 
-// set writes by netlink, for which CAP_NET_ADMIN is enough: in a container
-// without privilege /proc/sys is read-only.
+// set writes a setting by netlink, because CAP_NET_ADMIN is enough for that. In an unprivileged container,
+// /proc/sys is read-only.
 func (s *session) set(w gateway.Setting) error {
 	number, err := settingNumber(w.Name)
 	if err != nil {

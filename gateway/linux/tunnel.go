@@ -33,7 +33,7 @@ func (s *session) tunnelNames() []string {
 	return names
 }
 
-// readTunnels describes the tunnels that exist. It needs want to judge endpoints.
+// readTunnels describes the existing tunnels. It needs want to compare endpoints.
 func (k *Kernel) readTunnels(s *session, want []gateway.Tunnel) ([]gateway.Tunnel, error) {
 	var found []gateway.Tunnel
 	var errs []error
@@ -158,9 +158,9 @@ func (k *Kernel) syncDevice(s *session, want gateway.Tunnel) ([]string, error) {
 	return lines, k.configureDevice(s, link, have, want)
 }
 
-// createTunnel makes the device and configures it, without peer.
+// createTunnel creates the device, and configures it without a peer.
 func (k *Kernel) createTunnel(s *session, want gateway.Tunnel) error {
-	// What this process remembers under this name belongs to another device.
+	// Values that this process remembers under this name belong to another device.
 	k.closeUserspace(want.Device)
 	delete(k.dialed, want.Device)
 	err := errors.ErrUnsupported
@@ -216,8 +216,8 @@ func (k *Kernel) configureDevice(s *session, link netlink.Link, have, want gatew
 	}
 	if !have.Up {
 		if u, ok := wg.(*userspaceTunnel); ok {
-			// Start the device on this thread: then its sockets belong to this thread's
-			// namespace. If the device is up already, this does nothing.
+			// The device is started on this thread, so that its sockets belong to this thread's namespace. Up
+			// does nothing if the device is already up.
 			if err := u.device.Up(); err != nil {
 				return fmt.Errorf("start tunnel %s: %w", want.Device, err)
 			}
@@ -229,8 +229,8 @@ func (k *Kernel) configureDevice(s *session, link netlink.Link, have, want gatew
 	return nil
 }
 
-// setAddress makes want the device's only IPv4 address. It deletes the others first: if a
-// subnet's first address is deleted, the kernel deletes the later ones of that subnet, too.
+// setAddress makes want the device's only IPv4 address. It deletes the other addresses first: if the first
+// address of a subnet is deleted, the kernel also deletes the later addresses of that subnet.
 func (s *session) setAddress(link netlink.Link, want netip.Prefix) error {
 	name := link.Attrs().Name
 	addrs, err := dump(func() ([]netlink.Addr, error) { return s.nl.AddrList(link, netlink.FAMILY_V4) })
@@ -241,7 +241,7 @@ func (s *session) setAddress(link netlink.Link, want netip.Prefix) error {
 		if prefix(a.IPNet) == want {
 			continue
 		}
-		// The kernel may have deleted this address with the one before.
+		// The kernel may have deleted this address together with the previous one.
 		if err := s.nl.AddrDel(link, &a); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 			return fmt.Errorf("delete address %s from %s: %w", a.IPNet, name, err)
 		}

@@ -10,9 +10,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 )
 
-// Pods can fill the kernel's table of connections. What they begin then is lost,
-// as in any pod network. What is not in the table it can't refuse: the tunnel's
-// own packets, the pings, the fabric's.
+// Pods can fill the kernel's table of connections. Then their new connections fail, as in any pod network.
+// The tunnel's own packets, the pings and the fabric's packets still pass, because they are not in the table.
 func TestTunnelNeedsNoRoomInTheTableOfConnections(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
@@ -32,7 +31,7 @@ func TestTunnelNeedsNoRoomInTheTableOfConnections(t *testing.T) {
 				t.Errorf("%s: is in the table: %s", c.Name, line)
 			}
 		}
-		// The gateway's node alone: pod networks masquerade what pods send to other nodes.
+		// Only the gateway's node counts, because pod networks masquerade packets of pods to other nodes.
 		passedOn := regexp.MustCompile(`src=` + c.GatewayIP + ` dst=` + c.NodeIP(1) + ` sport=\d+ dport=6092\b`)
 		for i, n := range c.Nodes {
 			table := n.Run("conntrack", "-L")

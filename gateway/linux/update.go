@@ -8,9 +8,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// onlyDifferences shortens the long lists of two states to the part that differs, so that a
-// change of one peer among a thousand costs no more than among ten. In sorted lists that part is
-// short; of unsorted lists, everything may remain.
+// onlyDifferences shortens the long lists of two states to the parts that differ, so that the cost of a
+// change does not depend on the number of peers. The parts are short in sorted lists. In unsorted lists,
+// everything may remain.
 func onlyDifferences(have, want gateway.KernelState) (gateway.KernelState, gateway.KernelState) {
 	have.Neighbors, want.Neighbors = differing(have.Neighbors, want.Neighbors)
 	have.Forwards, want.Forwards = differing(have.Forwards, want.Forwards)
@@ -29,7 +29,7 @@ func onlyDifferences(have, want gateway.KernelState) (gateway.KernelState, gatew
 	return have, want
 }
 
-// differing cuts off the equal begin and the equal end of two lists.
+// differing cuts off the equal start and the equal end of two lists.
 func differing[T comparable](a, b []T) ([]T, []T) {
 	begin := 0
 	for begin < min(len(a), len(b)) && a[begin] == b[begin] {
@@ -43,7 +43,7 @@ func differing[T comparable](a, b []T) ([]T, []T) {
 	return a[:len(a)-end], b[:len(b)-end]
 }
 
-// The long lists: as the session knows them, otherwise as they are read.
+// The functions below return the long lists: from s.known if it is set, otherwise as read from the kernel.
 
 func (s *session) neighbors() ([]gateway.Neighbor, error) {
 	if s.known != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// lonelyNode is a node of which a test decides what gateways there are.
+// lonelyNode is a node whose gateways a test chooses.
 type lonelyNode struct {
 	*netns.Namespace
 
@@ -42,7 +42,7 @@ func newKernel(t testing.TB) *linux.Kernel {
 	return k
 }
 
-// state is that of a node with these gateways, each to a network of its own.
+// state returns the state of a node with these gateways. Each gateway leads to its own network.
 func (n *lonelyNode) state(gateways ...int) gateway.KernelState {
 	n.t.Helper()
 	in := gateway.NodeInputs{NodeIP: netip.MustParseAddr("198.51.100.2"), UnderlayMTU: 1500, PodCIDRs: linuxtest.Local().Pod}
@@ -75,7 +75,7 @@ func (n *lonelyNode) bring(how func(gateway.KernelState) ([]string, error), s ga
 	return lines
 }
 
-// expect looks as a process does that knows nothing of what was done before.
+// expect compares the kernel with s, in a process that does not know the earlier changes.
 func (n *lonelyNode) expect(s gateway.KernelState) {
 	n.t.Helper()
 	if lines := n.bring(newKernel(n.t).Sync, s); len(lines) > 0 {
@@ -93,7 +93,7 @@ func TestUpdateChangesWhatDiffers(t *testing.T) {
 			next = gateway.KernelState{}
 		}
 		got, want := n.update(next), gateway.Explain(last, next)
-		// The device takes neighbours and routes with it.
+		// The device's neighbours and routes are removed with the device.
 		if len(next.Links) == len(last.Links) && !slices.Equal(got, want) {
 			t.Fatalf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 		}
@@ -136,7 +136,7 @@ func TestUpdateLeavesDamageToSync(t *testing.T) {
 	}
 }
 
-// After an error nothing is known.
+// After an error, the state of the kernel is unknown.
 func TestUpdateAfterAFailureReads(t *testing.T) {
 	n := newLonelyNode(t)
 	n.update(n.state(1))
@@ -157,8 +157,8 @@ func TestUpdateAfterAFailureReads(t *testing.T) {
 	n.expect(n.state(1, 2))
 }
 
-// Somebody has made a set anew that has room for one element alone: what is to be added to it is
-// refused, however often it is tried.
+// Another program has replaced a set with a set for only one element. Additional elements are refused each
+// time.
 func TestATableThatRefusesChangesIsReplaced(t *testing.T) {
 	n := newLonelyNode(t)
 	n.update(n.state(1))

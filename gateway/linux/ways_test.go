@@ -42,7 +42,7 @@ func TestChangesOfTheNetworkAreToldApartFromOurs(t *testing.T) {
 			drained = true
 		}
 	}
-	// All that is ours goes, devices too, and comes back.
+	// All of our objects, also devices, are removed and come back.
 	n.Do(func() { err = a.GatewayKernel.Remove() })
 	if err != nil {
 		t.Fatal(err)

@@ -28,13 +28,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
 )
 
-// These tests pin what another implementation of the peer (Liqo's) relies on:
-// all that crosses the boundary of a cluster. The peer is nothing but
-// WireGuard: what it sends is written out byte by byte, and what it receives
-// is compared as it was inside the tunnel.
+// These tests fix the packets that another implementation of the peer (Liqo's) relies on: all that cross the
+// boundary of a cluster. The peer is only WireGuard: its packets are written byte by byte, and the packets
+// that it receives are compared as they were inside the tunnel.
 
-// barePeer is the other end of a tunnel, without kernel devices, routes or
-// translation.
+// barePeer is the other end of a tunnel, without kernel devices, routes or address translation.
 type barePeer struct {
 	t      *testing.T
 	device *device.Device
@@ -42,21 +40,21 @@ type barePeer struct {
 	got    chan []byte   // packets out of the tunnel
 }
 
-// newBarePeer listens on a port of a namespace, and dials if it is told where.
+// newBarePeer listens on a port of a namespace, and dials if it has an endpoint.
 func newBarePeer(t *testing.T, n *netns.Namespace, key wgtypes.Key, port uint16, ours wgtypes.Key, endpoint netip.AddrPort) *barePeer {
 	t.Helper()
 	c := tuntest.NewChannelTUN()
 	p := &barePeer{t: t, send: c.Outbound, got: make(chan []byte, 1000)}
 	p.device = device.NewDevice(c.TUN(), conn.NewDefaultBind(), device.NewLogger(device.LogLevelSilent, ""))
 	t.Cleanup(p.device.Close)
-	// No preshared key, and one peer that may send everything.
+	// There is no preshared key, and the one peer may send any packet.
 	config := fmt.Sprintf("private_key=%s\nlisten_port=%d\npublic_key=%s\nallowed_ip=0.0.0.0/0\n",
 		hex.EncodeToString(key[:]), port, hex.EncodeToString(ours[:]))
 	if endpoint.IsValid() {
 		config += fmt.Sprintf("endpoint=%s\npersistent_keepalive_interval=25\n", endpoint)
 	}
-	// The TUN's first event starts the device too, on another thread, and so with
-	// sockets of another namespace: setting the port opens them again, in this one.
+	// The TUN's first event also starts the device, on another thread, and so with sockets of another
+	// namespace. A new port opens the sockets again, in this namespace.
 	err := p.device.Up()
 	n.Do(func() { err = errors.Join(err, p.device.IpcSet(config)) })
 	if err != nil {
@@ -125,7 +123,7 @@ func packet(protocol byte, src, dst netip.Addr, transport []byte) []byte {
 	return append(b, transport...)
 }
 
-// checksum is that of RFC 1071, for an even number of bytes.
+// checksum is the checksum of RFC 1071, for an even number of bytes.
 func checksum(b []byte) uint16 {
 	var sum uint32
 	for i := 0; i < len(b); i += 2 {
@@ -137,7 +135,7 @@ func checksum(b []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// udp4 is a UDP packet; without checksum, which IPv4 allows.
+// udp4 returns a UDP packet without a checksum, which IPv4 allows.
 func udp4(src, dst string, payload []byte) []byte {
 	from, to := netip.MustParseAddrPort(src), netip.MustParseAddrPort(dst)
 	b := make([]byte, 8, 8+len(payload))
@@ -147,7 +145,7 @@ func udp4(src, dst string, payload []byte) []byte {
 	return packet(unix.IPPROTO_UDP, from.Addr(), to.Addr(), append(b, payload...))
 }
 
-// syn begins a TCP connection for segments of up to that many bytes.
+// syn returns the start of a TCP connection for segments of up to so many bytes.
 func syn(src, dst string, segment uint16) []byte {
 	from, to := netip.MustParseAddrPort(src), netip.MustParseAddrPort(dst)
 	b := make([]byte, 24) // no data, one option
@@ -174,7 +172,7 @@ func udpTo(dst string) func(ip4) bool {
 	}
 }
 
-// wire is one cluster with our gateway, connected to a bare peer.
+// wire returns one cluster with our gateway, connected to a bare peer.
 func wire(t *testing.T, role gateway.Role) (*linuxtest.Cluster, *barePeer) {
 	t.Helper()
 	wan := netns.New(t, "wan")
@@ -248,7 +246,7 @@ func TestW2ServerHasTheFirstAddressOfTheLinkAndTheClientTheSecond(t *testing.T) 
 func TestW3SegmentsFitTheTunnel(t *testing.T) {
 	a, b := wire(t, gateway.Server)
 	a.AwaitHandshake(0)
-	// As large as the tunnel, which both ends agree on, in one piece.
+	// A packet of the tunnel's MTU, which both ends agree on, arrives in one piece.
 	podA := a.Pod(1, "podA", "10.244.2.2")
 	inbox := podA.ListenUDP("10.244.2.2:7777")
 	b.send <- udp4("10.244.9.9:5555", "10.244.2.2:7777", make([]byte, linuxtest.TunnelMTU-28))
@@ -258,9 +256,9 @@ func TestW3SegmentsFitTheTunnel(t *testing.T) {
 	if n, _, err := inbox.ReadFromUDPAddrPort(make([]byte, 2000)); err != nil || n != linuxtest.TunnelMTU-28 {
 		t.Errorf("got %d bytes, %v, want %d", n, err, linuxtest.TunnelMTU-28)
 	}
-	// And nobody is asked for larger segments, whoever asks.
+	// No end of a connection is asked for larger segments, whichever end begins.
 	const want = linuxtest.TunnelMTU - 40
-	// Nobody answers: the pod's thread would wait for that, and the test with it.
+	// Without an answer, the pod's thread would wait, and the test too.
 	dialling, hangUp := context.WithCancel(t.Context())
 	go podA.Do(func() { _, _ = new(net.Dialer).DialContext(dialling, "tcp4", "10.60.9.9:80") })
 	sent := b.await("SYN", func(p ip4) bool { return p.protocol == unix.IPPROTO_TCP && p.payload[13]&2 != 0 })
@@ -306,8 +304,8 @@ func maximumSegment(tcp []byte) int {
 	return 0
 }
 
-// pingAs runs the responder of a server, which knows its peer under an ID; the
-// result ends it: the namespace's thread is busy until then.
+// pingAs runs the responder of a server that knows its peer under an ID. end stops the responder, because it
+// keeps the namespace's thread busy.
 func pingAs(t *testing.T, a *linuxtest.Cluster, peerID string) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -332,7 +330,7 @@ func TestW4PingsAreAnsweredAndSentAsLiqoDoes(t *testing.T) {
 	a.AwaitHandshake(0)
 	defer pingAs(t, a, "b")()
 
-	// Ours: to the peer's port, with the peer's own ID and a time.
+	// Our ping goes to the peer's port, with the peer's own ID and a time.
 	ping := b.await("ping", udpTo("169.254.18.2:12345"))
 	var m struct {
 		ClusterID, MsgType string
@@ -345,8 +343,8 @@ func TestW4PingsAreAnsweredAndSentAsLiqoDoes(t *testing.T) {
 		t.Errorf("ping: got %d bytes from %s", len(ping.payload), ping.src)
 	}
 
-	// The peer's: answered to where it came from, and nothing but the type is
-	// changed. The asker compares the time's text.
+	// The answer to the peer's ping goes to the sender's port, and only the type changes. The peer compares
+	// the text of the time.
 	const question = `{"clusterID":"a","msgType":"PING","timeStamp":"2025-01-02T15:04:05.120000000Z","more":[1]}`
 	b.send <- udp4("169.254.18.2:40000", "169.254.18.1:12345", []byte(question))
 	pong := b.await("pong", udpTo("169.254.18.2:40000"))
@@ -382,7 +380,7 @@ func TestW5PacketsCarryRealAddresses(t *testing.T) {
 		if got.src.Addr() != want.Addr() || want.Port() != 0 && got.src.Port() != want.Port() || string(got.payload) != c.what {
 			t.Errorf("%s: got %q from %s, want source %s", c.what, got.payload, got.src, want)
 		}
-		// The answer goes to the source on the wire, and comes from where it was asked.
+		// The answer goes to the source on the wire, and its source is the destination of the question.
 		b.send <- udp4(got.dst.String(), got.src.String(), []byte("answer"))
 		if err := socket.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
 			t.Fatal(err)
@@ -394,7 +392,7 @@ func TestW5PacketsCarryRealAddresses(t *testing.T) {
 		_ = socket.Close()
 	}
 
-	// Out of the tunnel: the peer's real address becomes the one it is known by.
+	// When a packet leaves the tunnel, the peer's real address becomes the address that is known here.
 	inbox := podA.ListenUDP("10.244.2.2:7777")
 	for src, want := range map[string]string{"10.244.2.2:5555": "10.60.2.2:5555", "10.70.0.0:5555": "10.71.0.0:5555"} {
 		b.send <- udp4(src, "10.244.2.2:7777", []byte("hello"))
@@ -408,14 +406,13 @@ func TestW5PacketsCarryRealAddresses(t *testing.T) {
 	}
 }
 
-// What we tell the peer to send to is what we let in, to the first and the last
-// address.
+// We accept packets to all addresses that we advertise to the peer, from the first to the last.
 func TestW6AdvertisedNetworksAreLetInAndNothingElse(t *testing.T) {
 	a, b := wire(t, gateway.Server)
 	a.AwaitHandshake(0)
 	dropped := func() uint64 { return a.Counters()[gateway.DroppedDestination].Packets }
-	// Each test packet is followed by one that is answered, so that it was
-	// judged when the counter is read.
+	// A packet that gets an answer follows each test packet. So the test packet was judged before the counter
+	// is read.
 	judged := func() {
 		b.send <- echoRequest(netip.MustParseAddr("169.254.18.2"), netip.MustParseAddr("169.254.18.1"))
 		b.await("echo reply", func(p ip4) bool { return p.protocol == unix.IPPROTO_ICMP && p.payload[0] == 0 })
@@ -439,7 +436,7 @@ func TestW6AdvertisedNetworksAreLetInAndNothingElse(t *testing.T) {
 			}
 		}
 	}
-	// Without an external network Liqo's controllers fail: there is none to advertise.
+	// Without an external network, Liqo's controllers fail, because there is none to advertise.
 	in := a.Inputs(&linuxtest.Cluster{Name: "b", Key: a.Key})
 	in.Local.External = nil
 	if _, err := gateway.Compute(in); !errors.Is(err, gateway.ErrNoCIDR) {
@@ -447,8 +444,8 @@ func TestW6AdvertisedNetworksAreLetInAndNothingElse(t *testing.T) {
 	}
 }
 
-// Liqo allows IDs of 63 characters and reads pings of 1024 bytes at most. Which
-// IDs we take at all is in the tests of package render.
+// Liqo allows IDs of 63 characters and reads pings of at most 1024 bytes. The tests of package render show
+// which IDs we accept.
 func TestW8ClusterIDsTravelAsTheyAre(t *testing.T) {
 	longest := strings.Repeat("a1-", 21)[:62] + "z"
 	a, b := wire(t, gateway.Server)

@@ -26,42 +26,41 @@ type Config struct {
 	// time between two of them.
 	Packets  int
 	Interval time.Duration
-	// WarmUp is how long Run first waits for a first answer.
+	// WarmUp is the longest time that Run waits for a first answer.
 	WarmUp time.Duration
 	// Patience is the least time to wait for an answer.
 	Patience time.Duration
-	// Throughput is how long to measure it in each direction; 0: not at all.
+	// Throughput is the time to measure throughput in each direction; 0: it is not measured.
 	Throughput time.Duration
-	// Quiet is closed when the other side has ended. Run waits for it, up to 5 s,
-	// before it measures throughput: that would disturb the other side's measurement.
+	// Quiet is closed when the other side has ended. Run waits for this, up to 5 s, before it measures
+	// throughput, because that would disturb the other side's measurement.
 	Quiet <-chan struct{}
 	// Stays keeps the other side answering after the end of Run, until [Bye].
 	Stays bool
 }
 
-// Result is what [Run] found.
+// Result is the result of [Run].
 type Result struct {
 	Sent, Received int
 	Min, Avg, Max  time.Duration // round trips; 0 if nothing was received
 	// Largest is the size of the largest packet that arrived unfragmented, in
 	// bytes with its IP header; 0 if nothing was received.
 	Largest int
-	// To and From are bits per second; 0 if not measured.
+	// To and From are bits per second; 0 if they were not measured.
 	To, From float64
-	// Refused is why packets did not arrive, and the address of the host that said so by
-	// ICMP, if nothing was received; "" if no host said it.
+	// Refused is the reason from an ICMP error, and its sender, if nothing was received; "" if there was no
+	// such error.
 	Refused string
 }
 
 const (
-	smallest = 576  // bytes: what every IPv4 path must carry
+	smallest = 576  // bytes: every IPv4 path must carry this length
 	largest  = 9000 // bytes: jumbo frames
 	coarse   = 32   // bytes between two sizes of the first round
-	copies   = 3    // of each size: a single lost packet proves nothing about sizes
+	copies   = 3    // of each size, because a single lost packet proves nothing about sizes
 )
 
-// Run measures the path to the target. If no answer comes back, that is a result, not
-// an error.
+// Run measures the path to the target. A path without any answer is a result, not an error.
 func Run(ctx context.Context, c Config) (Result, error) {
 	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(c.Target))
 	if err != nil {
@@ -139,7 +138,7 @@ func (m *measurement) receive() {
 		}
 		d, ok := parse(buffer[:n], m.config.Token)
 		if err != nil || !ok || d.kind != kindAnswer {
-			continue // an ICMP error is as good as no answer
+			continue // an ICMP error counts as a missing answer
 		}
 		now := time.Now()
 		m.mu.Lock()
@@ -162,11 +161,11 @@ func (m *measurement) ask(size int) (number uint32, fits bool) {
 	m.buffer = datagram{kind: kindAsk, number: number}.append(m.buffer[:0], m.config.Token)
 	m.buffer = append(m.buffer, make([]byte, max(0, size-ipHeaders-headerSize))...)
 	_, err := m.conn.Write(m.buffer)
-	// Other errors are about earlier packets, or about a path that is down: no answer.
+	// Other errors are about earlier packets, or about a path that is down.
 	return number, !errors.Is(err, syscall.EMSGSIZE)
 }
 
-// Bye tells the other side that all is measured, after a [Run] with Config.Stays.
+// Bye tells the other side that this side has finished, after a [Run] with Config.Stays.
 func Bye(target netip.AddrPort, token Token) error {
 	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(target))
 	if err != nil {
@@ -176,8 +175,8 @@ func Bye(target netip.AddrPort, token Token) error {
 	return conn.Close()
 }
 
-// Waits reports whether the other pod answers, and has not begun. Pods of earlier
-// releases don't say whether they have begun: then Waits is false.
+// Waits reports whether the other pod answers, and has not begun yet. Pods of earlier releases don't say
+// whether they have begun; then Waits returns false.
 func Waits(target netip.AddrPort, token Token) bool {
 	conn, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(target))
 	if err != nil {
@@ -215,10 +214,10 @@ func (m *measurement) bye() {
 	}
 }
 
-const pingSize = 84 // bytes: that of ping
+const pingSize = 84 // bytes: the default of ping
 
-// warmUp sends until the first answer: the other side may still be starting, and the
-// first packet of a path waits for address resolution. These packets do not count.
+// warmUp sends packets until the first answer, because the other side may still be starting, and the first
+// packet of a path waits for address resolution. These packets do not count.
 func (m *measurement) warmUp(ctx context.Context) error {
 	m.patience = m.config.Interval
 	for end := time.Now().Add(m.config.WarmUp); time.Now().Before(end); {
@@ -278,7 +277,7 @@ func (m *measurement) latency(ctx context.Context) (Result, error) {
 	return r, nil
 }
 
-// await returns when all packets are answered, or patience has ended.
+// await returns when all packets are answered, or after the patience of m.
 func (m *measurement) await(ctx context.Context, numbers []uint32) error {
 	for end := time.Now().Add(m.patience); time.Now().Before(end); {
 		if !sleep.For(ctx, 10*time.Millisecond) {
@@ -309,7 +308,7 @@ func (m *measurement) largest(ctx context.Context) (int, error) {
 	return max(best, finer), err
 }
 
-// try returns the largest of some sizes that is answered; 0 if none is.
+// try returns the largest of some sizes that was answered; 0 if none was.
 func (m *measurement) try(ctx context.Context, from, to, step int) (int, error) {
 	var numbers []uint32
 	sizes := map[uint32]int{}
@@ -322,8 +321,7 @@ sizes:
 			}
 			numbers, sizes[n] = append(numbers, n), size
 		}
-		// Not all in one burst: a short queue on the path would drop the largest
-		// packets.
+		// Not in one burst, because a short queue on the path would drop the largest packets.
 		if !sleep.For(ctx, 2*time.Millisecond) {
 			return 0, ctx.Err()
 		}

@@ -32,8 +32,8 @@ func config(target netip.AddrPort) Config {
 	return Config{Target: target, Token: token, Packets: 10, Interval: time.Millisecond, WarmUp: 50 * time.Millisecond, Patience: 100 * time.Millisecond}
 }
 
-// link forwards between the test and a server, and loses what drop says. It
-// stands for a path whose links are smaller than the first one.
+// link forwards between the test and a server, and drops the packets that drop selects. It simulates a path
+// with links that are smaller than the first one.
 func link(t *testing.T, server netip.AddrPort, drop func(n, size int) bool) netip.AddrPort {
 	t.Helper()
 	near, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
@@ -146,7 +146,7 @@ func TestSilenceIsAResult(t *testing.T) {
 	}
 }
 
-// Somebody without the token gets no answer: a probe is no reflector.
+// A sender without the token gets no answer, so that a probe can't be used as a reflector.
 func TestStrangersAreNotAnswered(t *testing.T) {
 	c := config(serve(t).address())
 	c.Token = Token{9}
@@ -179,7 +179,7 @@ func TestThroughputWaitsForTheOtherSide(t *testing.T) {
 	}
 }
 
-// Who measures several ways to one server says that all is done once.
+// A client that measures several paths to one server reports the end once.
 func TestTheServerIsToldOnlyWhenAllIsMeasured(t *testing.T) {
 	s := serve(t)
 	if n, from := s.Arrived(); n != 0 || from != nil {
@@ -190,7 +190,7 @@ func TestTheServerIsToldOnlyWhenAllIsMeasured(t *testing.T) {
 	if r, err := Run(t.Context(), c); err != nil || r.Received != 10 {
 		t.Fatalf("got %+v, %v", r, err)
 	}
-	// A goodbye would be in the socket's queue before this packet, which is answered.
+	// A goodbye would be in the socket's queue before this packet. The packet is answered, so there was none.
 	if r, err := Run(t.Context(), c); err != nil || r.Received != 10 {
 		t.Fatalf("got %+v, %v", r, err)
 	}
@@ -212,7 +212,7 @@ func TestTheServerIsToldOnlyWhenAllIsMeasured(t *testing.T) {
 	}
 }
 
-// A pod that has measured has to know whether the other one is still to come.
+// A pod that has measured has to know whether the other pod has still to begin.
 func TestAPodSaysThatItHasNotBegun(t *testing.T) {
 	s := serve(t)
 	if !Waits(s.address(), token) {
@@ -227,7 +227,7 @@ func TestAPodSaysThatItHasNotBegun(t *testing.T) {
 	}
 }
 
-// One of an earlier release answers without saying.
+// A pod of an earlier release answers without this information.
 func TestWhoDoesNotSayIsNotWaitedFor(t *testing.T) {
 	old, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
 	if err != nil {

@@ -21,7 +21,7 @@ func hearRefusals(conn *net.UDPConn) error {
 	return errors.Join(err, option)
 }
 
-// refusal returns the last of the ICMP errors that have come, in words; "" for none.
+// refusal returns the last of the received ICMP errors, as text; "" if there is none.
 func refusal(conn *net.UDPConn) (last string) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -51,8 +51,8 @@ func refusal(conn *net.UDPConn) (last string) {
 	return last
 }
 
-// refusedBy reads an ICMP error that says why a packet did not arrive. The data is a struct sock_extended_err of
-// linux/errqueue.h, and the address of the host that sent the error.
+// refusedBy returns the reason in an ICMP error about a packet that did not arrive. The data is a struct
+// sock_extended_err of linux/errqueue.h, and the address of the host that sent the error.
 func refusedBy(m unix.SocketControlMessage) string {
 	const size, address = 16, 8 // bytes
 	said := m.Data
@@ -72,7 +72,7 @@ func refusedBy(m unix.SocketControlMessage) string {
 	case 3:
 		why = "port unreachable"
 	case 4:
-		return "" // too long: a search for the largest packet
+		return "" // the packet was too long, which the search for the largest packet expects
 	case 9, 10, 13:
 		why = "administratively prohibited"
 	default:

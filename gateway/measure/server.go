@@ -2,9 +2,9 @@
 // packet, and throughput. Each pod answers the other's packets and sends its
 // own, so the sending side measures each direction.
 //
-// A datagram is a token that both pods know, one byte for its kind and four for its
-// number, then padding. An answer has one byte instead of the padding: it says whether
-// its sender has begun to measure. So a size is tested in one direction only.
+// A datagram is a token that both pods know, one byte for its kind and four for its number, then padding. An
+// answer has one byte instead of the padding: this byte says whether its sender has begun to measure. So a
+// size is tested in one direction only.
 package measure
 
 import (
@@ -21,13 +21,13 @@ import (
 	"time"
 )
 
-// Token is known to both pods and to nobody else: packets without it are not answered.
+// Token is a secret of the two pods. Packets without it are not answered.
 type Token [16]byte
 
 const (
 	kindAsk    = 1
 	kindAnswer = 2
-	kindBye    = 3 // its sender has measured all that it wants
+	kindBye    = 3 // its sender has finished its measurements
 
 	stateWaits = 1 // in an answer: its sender does not know its target yet
 	stateBegun = 2
@@ -63,7 +63,7 @@ type Server struct {
 	once    sync.Once
 
 	mu    sync.Mutex
-	heard time.Time // when the other pod last sent; zero: never
+	heard time.Time // the time of the last packet of the other pod; zero: never
 	busy  int       // streams that are open
 	begun bool      // this side has its target
 	count int       // questions of the other pod
@@ -83,7 +83,7 @@ func Listen(address netip.AddrPort, token Token) (*Server, error) {
 	return &Server{token: token, packets: packets, streams: streams, done: make(chan struct{})}, nil
 }
 
-// Begin tells the other pod that this pod has begun: then it need not wait.
+// Begin tells the other pod that this pod has begun, so that the other pod need not wait.
 func (s *Server) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,10 +99,10 @@ func (s *Server) state() byte {
 	return stateWaits
 }
 
-// PeerDone is closed when the other pod says that it has measured all that it wants.
+// PeerDone is closed when the other pod has finished its measurements.
 func (s *Server) PeerDone() <-chan struct{} { return s.done }
 
-// Heard is the time since the other pod last sent; ok is false if it never did.
+// Heard returns the time since the last packet of the other pod; ok is false if there was none.
 func (s *Server) Heard(now time.Time) (ago time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +112,8 @@ func (s *Server) Heard(now time.Time) (ago time.Duration, ok bool) {
 	return now.Sub(s.heard), !s.heard.IsZero()
 }
 
-// maxSenders limits the senders' addresses that are remembered: a few are enough to
-// recognize a NAT with many addresses.
+// maxSenders limits the number of stored sender addresses. A few are enough to recognize a NAT with many
+// addresses.
 const maxSenders = 4
 
 // Arrived returns the number of packets that came from the other pod, and the first few
@@ -124,7 +124,6 @@ func (s *Server) Arrived() (packets int, from []netip.Addr) {
 	return s.count, slices.Clone(s.from)
 }
 
-// arrived notes a packet of the other pod.
 func (s *Server) arrived(from netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +133,7 @@ func (s *Server) arrived(from netip.Addr) {
 	}
 }
 
-// hears notes that the other pod sends now, and the change of the number of its streams.
+// hears notes that the other pod sends now, and adds streams to the number of its open streams.
 func (s *Server) hears(streams int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +141,7 @@ func (s *Server) hears(streams int) {
 	s.busy += streams
 }
 
-// Serve answers until ctx ends; that is not an error.
+// Serve answers until ctx ends. It returns nil then.
 func (s *Server) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		_ = s.packets.Close()
@@ -174,9 +173,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 }
 
-// A stream begins with the token and the time, in milliseconds, for each direction. The
-// server counts the bytes that the client then sends. When the client ends, the server
-// sends the count, and then data for the same time.
+// A stream begins with the token and the time, in milliseconds, for each direction. The server counts the
+// bytes that the client then sends. When the client ends, the server sends the number of bytes, and then data
+// for the same time.
 const maxStream = 10 * time.Second
 
 func (s *Server) serveStreams(ctx context.Context) {
@@ -187,7 +186,7 @@ func (s *Server) serveStreams(ctx context.Context) {
 		}
 		go func() {
 			defer func() { _ = stream.Close() }()
-			_ = s.serveStream(stream) // the client notices the early end
+			_ = s.serveStream(stream) // the client notices an early end
 		}()
 		if ctx.Err() != nil {
 			return
@@ -219,7 +218,7 @@ func (s *Server) serveStream(stream *net.TCPConn) error {
 	return pour(stream, lasts)
 }
 
-// pour writes as much as possible until the time is over.
+// pour writes as much as possible for the given time.
 func pour(stream net.Conn, lasts time.Duration) error {
 	chunk := make([]byte, 1<<17)
 	for end := time.Now().Add(lasts); time.Now().Before(end); {

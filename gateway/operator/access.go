@@ -21,9 +21,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// access lists the gateways whose pods may read the positions of this cluster's pods. The list is one
-// ClusterRoleBinding, the only one that the operator may change, and nothing else writes it. A gateway
-// without a peer, or without known ranges of its peer, is not in the list: it gets no pods, and others may
+// access maintains the ClusterRoleBinding of the gateways whose pods may read which node has which pods. The
+// operator may change no other ClusterRoleBinding, and no other program writes this one. A gateway without a
+// peer, or without known ranges of its peer, is not included, because it has no pods, and another program may
 // use its account.
 type access struct{ client client.Client }
 
@@ -40,7 +40,6 @@ func (a *access) setup(mgr ctrl.Manager) error {
 		Complete(a)
 }
 
-// Reconcile writes the list.
 func (a *access) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var servers networkingv1beta1.GatewayServerList
 	ofPeers := client.HasLabels{wire.LabelRemoteCluster}

@@ -13,8 +13,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Who makes a gateway and a label gets no right by that: the ranges of its peer must be known
-// in its namespace.
+// A user who creates a gateway and a label gets no right by this, because the ranges of the gateway's peer
+// have to be known in its namespace.
 func TestAGatewayWithoutAConfigurationSeesNoNodes(t *testing.T) {
 	scheme, err := wire.Scheme()
 	if err != nil {

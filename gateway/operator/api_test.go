@@ -57,7 +57,7 @@ func TestOperator(t *testing.T) {
 	t.Run("a gateway without its peer's name is left alone", func(t *testing.T) { w.under(t).testUnlabelled() })
 }
 
-// testToldRanges has a peer's operator say that its cluster has other ranges.
+// testToldRanges lets a peer's operator report other ranges of its cluster.
 func (w *world) testToldRanges() {
 	conf := w.peer("bari", "10.201.0.0/16")
 	key := render.PublicKey(render.Tenant{Namespace: conf.Namespace, Remote: "bari"}, [32]byte{7}, nil)
@@ -67,7 +67,7 @@ func (w *world) testToldRanges() {
 	until(w, conf, "with both ranges", func(c *networkingv1beta1.Configuration) bool {
 		return slices.Equal(c.Spec.Remote.CIDR.Pod, []networkingv1beta1.CIDR{"10.201.0.0/16", "10.202.0.0/16"}) && len(c.Status.Remote.CIDR.Pod) == 2
 	})
-	// The one that an admin has agreed to stays; the other one draws nothing that is somebody's.
+	// The range that an admin has accepted stays. The other range gets none that is in use.
 	if seen := conf.Status.Remote.CIDR.Pod; seen[0] != "10.201.0.0/16" || seen[1] == "10.202.0.0/16" {
 		w.t.Errorf("the peer is seen under %v", seen)
 	}
@@ -135,8 +135,8 @@ func (w *world) testServer() {
 	w.testPodAddress(server)
 }
 
-// testPodAddress plays the kubelet: the pod gets an address, and the nodes are
-// told where to send the peer's traffic.
+// testPodAddress acts as the kubelet: the pod gets an address, and the nodes learn where to send the peer's
+// traffic.
 func (w *world) testPodAddress(server *networkingv1beta1.GatewayServer) {
 	deployment := until(w, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace, Name: "gw-milan"}}, "there", func(*appsv1.Deployment) bool { return true })
 	pod := &corev1.Pod{
@@ -157,8 +157,8 @@ func (w *world) testPodAddress(server *networkingv1beta1.GatewayServer) {
 	}
 }
 
-// testLeftOut has a node, an API server and the endpoint of another peer come to
-// lie in the range that milan was given.
+// testLeftOut moves a node, an API server and the endpoint of another peer into the range that milan was
+// given.
 func (w *world) testLeftOut() {
 	meta := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}
 	fabric := until(w, &networkingv1beta1.InternalFabric{ObjectMeta: meta}, "there", func(*networkingv1beta1.InternalFabric) bool { return true })
@@ -185,7 +185,7 @@ func (w *world) testLeftOut() {
 	})
 	w.create(dials)
 	until(w, fabric, "without the endpoint", without(second))
-	// The API server takes it back every few seconds.
+	// The API server writes it back every few seconds.
 	until(w, fabric, "without the API server", func(f *networkingv1beta1.InternalFabric) bool {
 		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}}
 		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(slice), slice); err != nil {
@@ -215,7 +215,7 @@ func (w *world) testLeftOut() {
 	})
 }
 
-// testNodeNetworks says what a node's fabric does, with its rights.
+// testNodeNetworks writes reports as a node's fabric does, with its rights.
 func (w *world) testNodeNetworks() {
 	fabric, err := client.New(w.as(wire.FabricName), client.Options{Scheme: w.Scheme()})
 	if err != nil {
@@ -235,7 +235,7 @@ func (w *world) testNodeNetworks() {
 		}
 	}
 	w.testPolicy(fabric, &node)
-	// The operator hears of it a moment later: what it gave before that stays.
+	// The operator learns this a moment later, and the ranges that it gave before stay.
 	for i := range 16 {
 		pods := networkingv1beta1.CIDR(fmt.Sprintf("10.%d.0.0/16", 128+i))
 		if got := w.peer(wire.ClusterID(fmt.Sprintf("ancona-%d", i)), pods).Status.Remote.CIDR.Pod[0]; got != pods {
@@ -245,8 +245,8 @@ func (w *world) testNodeNetworks() {
 	w.t.Error("peers kept ranges of a network that a node knows a way to")
 }
 
-// testRenumber has milan's pods be seen under another range, since a node has come to
-// know a way into the one that they have. It plays the node's agent and the gateway.
+// testRenumber lets the operator move milan's pods to another range, because a node has got a route into the
+// present range. It acts as the node's agent and as the gateway.
 func (w *world) testRenumber() {
 	conf := until(w, &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}, "there", func(*networkingv1beta1.Configuration) bool { return true })
 	before := netip.MustParsePrefix(string(conf.Status.Remote.CIDR.Pod[0]))
@@ -353,7 +353,7 @@ func (w *world) testRepair() {
 		}
 		until(w, o, "made again", func(o client.Object) bool { return o.GetUID() != uid })
 	}
-	// Tokens of the account before are refused.
+	// Tokens of the earlier account are refused.
 	account := until(w, &corev1.ServiceAccount{ObjectMeta: gateway}, "there", func(*corev1.ServiceAccount) bool { return true })
 	until(w, &appsv1.Deployment{ObjectMeta: key}, "with pods of the account that there is", func(d *appsv1.Deployment) bool {
 		return d.Spec.Template.Annotations[wire.AnnotationAccount] == string(account.UID)
@@ -363,7 +363,7 @@ func (w *world) testRepair() {
 	}
 }
 
-// testForeignCluster is about milan, which has a pod that no agent runs in.
+// testForeignCluster checks milan's ForeignCluster. milan has a pod in which no agent runs.
 func (w *world) testForeignCluster() {
 	conn := &networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan"}}
 	until(w, conn, "there", func(*networkingv1beta1.Connection) bool { return true })
@@ -400,8 +400,8 @@ func (w *world) testForeignCluster() {
 	}
 }
 
-// testCleanUp deletes a client; a server of another peer keeps its children. No garbage
-// collector runs here, so what goes was deleted by the operator.
+// testCleanUp deletes a client. A server of another peer keeps its children. No garbage collector runs here,
+// so the operator itself deleted the objects.
 func (w *world) testCleanUp() {
 	tenant := render.Tenant{Namespace: "liqo-tenant-peer-0", Remote: "peer-0"}
 	gone := render.GatewayClient(render.ClientParams{
@@ -426,8 +426,8 @@ func (w *world) testCleanUp() {
 	until(w, &appsv1.Deployment{ObjectMeta: server}, "there", func(d *appsv1.Deployment) bool { return d.DeletionTimestamp == nil })
 }
 
-// testRefusal asks for a node port outside of Kubernetes' range, and for a
-// template that does not exist; then for what can be had.
+// testRefusal requests a node port outside of Kubernetes' range, and a template that does not exist. Then it
+// requests possible values.
 func (w *world) testRefusal() {
 	server := render.GatewayServer(render.ServerParams{
 		Tenant:      render.Tenant{Namespace: "liqo-tenant-peer-1", Remote: "peer-1"},
@@ -482,13 +482,13 @@ func (w *world) testUnlabelled() {
 	})
 	server.Labels = nil
 	w.create(server)
-	// A labelled server made later is done: the queue has passed the first one.
+	// A later server with a label is complete, so the queue has passed the first server.
 	later := render.GatewayServer(render.ServerParams{
 		Tenant: render.Tenant{Namespace: "default", Remote: "later"}, Template: render.TemplateRef{Name: wire.ServerTemplate, Namespace: "liqo"},
 		ServiceType: corev1.ServiceTypeClusterIP, Port: 51840, MTU: 1340,
 	})
 	w.create(later)
-	// Its peer is invited: there is no Configuration before it answers.
+	// Its peer is invited, and there is no Configuration before the peer answers.
 	until(w, later, "reported on", func(s *networkingv1beta1.GatewayServer) bool { return s.Status.SecretRef != nil })
 	var secret corev1.Secret
 	err := w.Get(w.t.Context(), client.ObjectKey{Namespace: "default", Name: "gw-x"}, &secret)
@@ -497,8 +497,8 @@ func (w *world) testUnlabelled() {
 	}
 }
 
-// TestNeverWorksBesideLiqo has Liqo's controller-manager there, gone, and there
-// again, each time under one process of the operator.
+// TestNeverWorksBesideLiqo has Liqo's controller-manager present, absent, and present again, each time with
+// one process of the operator.
 func TestNeverWorksBesideLiqo(t *testing.T) {
 	w := newWorld(t)
 	w.create(liqoManager())
@@ -522,8 +522,8 @@ func TestNeverWorksBesideLiqo(t *testing.T) {
 	w.create(render.TenantNamespace(tenant))
 	conf := render.Configuration(tenant, render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
 	w.create(conf)
-	// Whatever was on its way is done by when it looks a second time: a Liqo
-	// that has another name is seen, and said.
+	// All earlier work is done when the operator looks a second time. It finds and reports a Liqo with
+	// another name.
 	other := liqoManager()
 	other.Name = "another-controller-manager"
 	w.create(other)
@@ -540,8 +540,7 @@ func TestNeverWorksBesideLiqo(t *testing.T) {
 	until(w, conf, "remapped", func(c *networkingv1beta1.Configuration) bool { return c.Status.Remote != nil })
 }
 
-// TestDiscoversTheClustersRanges is on a real API server, which has a
-// ServiceCIDR, and nodes with ranges.
+// TestDiscoversTheClustersRanges uses a real API server, which has a ServiceCIDR and nodes with ranges.
 func TestDiscoversTheClustersRanges(t *testing.T) {
 	w := startWorld(t)
 	w.install(nil, "")

@@ -28,9 +28,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// BenchmarkIdle is what the operator costs while nothing happens but the
-// gateways' reports, one in 10 s from each: memory of its own, CPU, and traffic
-// with the API server. Run it with -benchtime 1x; it takes about 100 s per case.
+// BenchmarkIdle measures the operator while only the gateways report, each every 10 s: its own memory, CPU,
+// and traffic with the API server. Run it with -benchtime 1x. It takes about 100 s per case.
 func BenchmarkIdle(b *testing.B) {
 	for _, peers := range []int{1, 200} {
 		b.Run(fmt.Sprintf("peers=%d", peers), func(b *testing.B) {
@@ -62,9 +61,9 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// BenchmarkNodeJoins is what one more node costs the operator of a cluster with 1,000
-// nodes and 200 peers, half of which dial in through NodePorts: from the node's first
-// word until nothing has been asked for 5 s. Run it with -benchtime 1x.
+// BenchmarkNodeJoins measures the cost of one more node for the operator of a cluster with 1,000 nodes and
+// 200 peers, half of which dial in through NodePorts. It ends when the operator has sent no request for 5 s.
+// Run it with -benchtime 1x.
 func BenchmarkNodeJoins(b *testing.B) {
 	const nodes, peers = 1000, 200
 	w := newWorld(b)
@@ -120,8 +119,8 @@ func BenchmarkNodeJoins(b *testing.B) {
 	}
 }
 
-// untilQuiet waits until the operator has asked for nothing for 5 s, but for its
-// Lease, and what it lists now and then.
+// untilQuiet waits until the operator has sent no request for 5 s. Requests for its Lease and periodic lists
+// don't count.
 func (p *process) untilQuiet() {
 	p.b.Helper()
 	const look, few = 5 * time.Second, 10
@@ -138,7 +137,7 @@ func (p *process) untilQuiet() {
 	}
 }
 
-// report plays the gateways.
+// report acts as the gateways.
 func (w *world) report(ctx context.Context, peers int) {
 	const interval = 10 * time.Second
 	for i := 0; ctx.Err() == nil; i = (i + 1) % peers {
@@ -243,8 +242,8 @@ func (p *process) usage() usage {
 	return u
 }
 
-// runAsProcess is what [startProcess] starts: the operator, which says on each
-// line of input what it has sent and received so far.
+// runAsProcess is the program that [startProcess] starts: the operator. For each line of input, it prints the
+// traffic so far.
 func runAsProcess(kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

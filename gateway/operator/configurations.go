@@ -33,9 +33,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// configurations decides how this cluster sees the addresses of each peer. The
-// decision is kept in Networks that the Configuration owns, so it is stable
-// across restarts and released when the Configuration goes.
+// configurations decides how this cluster sees the addresses of each peer. It keeps the decision in Networks
+// that the Configuration owns. So the decision survives restarts, and the ranges are released when the
+// Configuration is deleted.
 type configurations struct {
 	client    client.Client
 	reader    client.Reader // not cached
@@ -43,8 +43,8 @@ type configurations struct {
 	namespace string
 }
 
-// configurationWorkers is enough for many Configurations at once, such as after a restart or from a file of
-// connections: most of the time, each worker waits for the API server.
+// configurationWorkers is enough for many Configurations at once, for example after a restart, because most
+// of the time each worker waits for the API server.
 const configurationWorkers = 8
 
 func (r *configurations) setup(mgr ctrl.Manager) error {
@@ -75,13 +75,12 @@ func peerRangesNews() predicate.Predicate {
 	}}
 }
 
-// ofPeer returns the Configurations in the namespace of an object.
 func (r *configurations) ofPeer(ctx context.Context, o client.Object) []reconcile.Request {
 	return slices.DeleteFunc(r.all(ctx, o), func(req reconcile.Request) bool { return req.Namespace != o.GetNamespace() })
 }
 
-// waiting returns all Configurations if one of the cluster's own ranges has changed: each may wait for such a
-// change.
+// waiting returns all Configurations if one of the cluster's own ranges has changed, because each may wait
+// for such a change.
 func (r *configurations) waiting(ctx context.Context, o client.Object) []reconcile.Request {
 	if o.GetNamespace() != r.namespace {
 		return nil
@@ -134,13 +133,13 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	case errors.Is(err, ipam.ErrInvalid):
 		return ctrl.Result{}, errors.Join(r.report(ctx, &conf, nil, reasonInvalid, err.Error()), reconcile.TerminalError(err))
 	case errors.Is(err, ipam.ErrExhausted):
-		// Room comes from the removal of another peer, or from other settings. Neither is an event of this
-		// Configuration.
+		// A range becomes free if another peer is removed, or if settings change. Neither causes an event of
+		// this Configuration.
 		return ctrl.Result{RequeueAfter: roomAgain}, r.report(ctx, &conf, nil, wire.ReasonNoFreeRange, err.Error())
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	// The annotation comes first: a reader of the status then finds both ranges.
+	// The annotation is written first, so that a reader of the status finds both ranges.
 	if err := r.tell(ctx, &conf, moves); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -169,7 +168,7 @@ func (r *configurations) tell(ctx context.Context, conf *networkingv1beta1.Confi
 	return nil
 }
 
-// roomAgain is how soon the operator looks for a free range again.
+// roomAgain is the pause before the operator looks for a free range again.
 const roomAgain = time.Minute
 
 // Reasons why a Configuration has no ranges yet. The first reason is Liqo's.
@@ -196,8 +195,7 @@ func (r *configurations) remapAll(ctx context.Context, conf *networkingv1beta1.C
 	return &networkingv1beta1.ClusterConfig{CIDR: remapped}, nil
 }
 
-// cleanUp deletes the Networks of a Configuration that is gone, as [gateways]
-// does with a gateway's children.
+// cleanUp deletes the Networks of a deleted Configuration, as [gateways] does with a gateway's children.
 func (r *configurations) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	var list ipamv1alpha1.NetworkList
 	if err := r.client.List(ctx, &list, client.InNamespace(key.Namespace), client.HasLabels{wire.LabelCIDRType}); err != nil {
@@ -299,7 +297,7 @@ func (r *configurations) release(ctx context.Context, conf *networkingv1beta1.Co
 }
 
 // remap returns the ranges under which the peer is seen. If a range has to be replaced, it takes the next
-// step of the replacement. The parameter shown has the ranges in the present status.
+// step of the replacement. shown are the ranges in the present status.
 func (r *configurations) remap(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidrs, shown []networkingv1beta1.CIDR, m *ranges.Moves) ([]networkingv1beta1.CIDR, error) {
 	out := make([]networkingv1beta1.CIDR, 0, len(cidrs))
 	for _, cidr := range cidrs {
@@ -341,8 +339,8 @@ func (r *configurations) remap(ctx context.Context, conf *networkingv1beta1.Conf
 	return out, nil
 }
 
-// pair returns the Networks of one CIDR, and makes the first one if both are missing. The range that the
-// status names is the current one, so a single write of the status switches between the two.
+// pair returns the Networks of one CIDR, and makes the first one if both are missing. The range in the status
+// is the current one, so one write of the status switches between the two.
 func (r *configurations) pair(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidr networkingv1beta1.CIDR, shown []networkingv1beta1.CIDR) (p ranges.Pair, err error) {
 	if p, err := netip.ParsePrefix(string(cidr)); err != nil || !p.Addr().Is4() || p.Masked() != p {
 		return ranges.Pair{}, fmt.Errorf("remote %s CIDR %q: %w", kind, cidr, ipam.ErrInvalid)
@@ -367,7 +365,6 @@ func (r *configurations) pair(ctx context.Context, conf *networkingv1beta1.Confi
 	return p, r.assign(ctx, conf, p.Current)
 }
 
-// assign gives a Network a range, if it has none.
 func (r *configurations) assign(ctx context.Context, conf *networkingv1beta1.Configuration, n *ipamv1alpha1.Network, left ...netip.Prefix) error {
 	if n.Status.CIDR != "" {
 		return nil
@@ -379,7 +376,6 @@ func (r *configurations) assign(ctx context.Context, conf *networkingv1beta1.Con
 	return ranges.Record(ctx, r.client, n, got)
 }
 
-// find returns a Network of the Configuration; nil if there is none.
 func (r *configurations) find(ctx context.Context, conf *networkingv1beta1.Configuration, name string) (*ipamv1alpha1.Network, error) {
 	n := &ipamv1alpha1.Network{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: conf.Namespace, Name: name}, n)
@@ -394,7 +390,6 @@ func (r *configurations) find(ctx context.Context, conf *networkingv1beta1.Confi
 	return n, err
 }
 
-// network makes the Network of one CIDR.
 func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Configuration, kind string, cidr networkingv1beta1.CIDR, name string) (*ipamv1alpha1.Network, error) {
 	n := render.Network(conf.Namespace, name, "", string(cidr), 0)
 	conf.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.ConfigurationKind))
@@ -411,7 +406,7 @@ func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Co
 		annotate(n, render.AnnotationCarriedRanges, "true")
 	}
 	err = r.client.Create(ctx, n)
-	if apierrors.IsAlreadyExists(err) { // the cache is late
+	if apierrors.IsAlreadyExists(err) { // the cache is outdated
 		return n, r.reader.Get(ctx, client.ObjectKeyFromObject(n), n)
 	}
 	if err != nil {
@@ -445,12 +440,12 @@ func otherName(conf *networkingv1beta1.Configuration, kind string, cidr networki
 	return networkName(conf, kind, cidr) + "-renumbered"
 }
 
-// report writes the Configuration's status if it has changed. Of the conditions in the parameter more, it
-// sets those that are true, and removes the rest from the status.
+// report writes the Configuration's status if it has changed. It sets the conditions in more that are true,
+// and removes the others from the status.
 func (r *configurations) report(ctx context.Context, conf *networkingv1beta1.Configuration, remote *networkingv1beta1.ClusterConfig, reason, message string, more ...metav1.Condition) error {
 	before := conf.DeepCopy()
-	// Liqo v1.2.0's DeepCopy shares the conditions: setting one would change the cache's object, and also the
-	// copy, so that the patch would leave it out.
+	// DeepCopy of Liqo v1.2.0 shares the conditions. If one were set here, the cache's object and the copy
+	// would change, too, and the patch would leave it out.
 	conf.Status.Conditions = slices.Clone(conf.Status.Conditions)
 	status := metav1.ConditionTrue
 	if remote == nil {

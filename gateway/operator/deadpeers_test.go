@@ -24,7 +24,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// silent is the URL of an API server that takes connections and says nothing.
+// silent returns the URL of an API server that accepts connections and sends nothing.
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -35,7 +35,7 @@ func silent(t *testing.T) string {
 	return "https://" + l.Addr().String()
 }
 
-// Peers that don't answer don't delay what one is told that does.
+// Peers that don't answer don't delay messages to a peer that answers.
 func TestDeadPeersDelayNoLiveOne(t *testing.T) {
 	told := make(chan struct{}, 100)
 	live := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

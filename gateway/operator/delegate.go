@@ -50,19 +50,19 @@ type peerCluster struct {
 }
 
 const (
-	peerTimeout = 5 * time.Second  // of a request to another cluster
-	peerRetry   = 10 * time.Second // after a failed one; later ones wait longer
+	peerTimeout = 5 * time.Second  // the time limit of a request to another cluster
+	peerRetry   = 10 * time.Second // the pause after a failed request; it grows up to peerLast
 	peerLast    = time.Minute
-	peerAgain   = time.Second      // after a write that met another's
-	peerResync  = 10 * time.Minute // somebody may have changed the objects there
-	peerLook    = time.Minute      // an admin has set another endpoint in the client there: this often we check whether it follows us again
+	peerAgain   = time.Second      // the pause after a write that conflicted with another write
+	peerResync  = 10 * time.Minute // the interval after a success, because somebody may have changed the objects there
+	peerLook    = time.Minute      // an admin has set another endpoint in the client there: the interval of checks whether the client follows us again
 )
 
-// delegating is the number of workers. A peer that does not answer holds its worker for 5 s of every 65 s,
-// so 400 such peers don't hold up the others.
+// delegating is the number of workers. A peer that does not answer holds its worker for 5 s of every 65 s, so
+// 400 such peers don't delay the others.
 const delegating = 32
 
-// maxErrorText limits how much of another cluster's answer an annotation gets.
+// maxErrorText is the longest part of another cluster's answer, in bytes, that is written into an annotation.
 const maxErrorText = 300
 
 func (r *delegates) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
@@ -157,7 +157,7 @@ func sameEndpoint(a, b *networkingv1beta1.EndpointStatus) bool {
 
 func (r *delegates) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	rights, err := rightsIn(ctx, r.client, req.Namespace)
-	if rights == nil || err != nil { // once there are rights, events of the Secrets arrive
+	if rights == nil || err != nil { // when there are rights, events of the Secrets arrive
 		return ctrl.Result{}, err
 	}
 	var secret corev1.Secret
@@ -259,7 +259,6 @@ func (r *delegates) gateway(ctx context.Context, secret *corev1.Secret) (client.
 	return nil, nil
 }
 
-// peer returns the cluster that the Secret gives access to.
 func (r *delegates) peer(secret *corev1.Secret) (peerCluster, error) {
 	access, err := render.ParsePeerAccess(secret)
 	if err != nil {
@@ -273,7 +272,8 @@ func (r *delegates) peer(secret *corev1.Secret) (peerCluster, error) {
 	return peerCluster{access: access, client: c.API}, nil
 }
 
-// newPeers returns the clients of peers' clusters. The mapper is fixed: the account may not use discovery there.
+// newPeers returns the clients of peers' clusters. The mapper is fixed, because the account may not use
+// discovery there.
 func newPeers(scheme *runtime.Scheme) *remote.Clients {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{networkingv1beta1.GatewayServerKind, networkingv1beta1.GatewayClientKind} {
@@ -286,8 +286,8 @@ func newPeers(scheme *runtime.Scheme) *remote.Clients {
 	return &remote.Clients{Scheme: scheme, Mapper: mapper, Within: peerTimeout}
 }
 
-// carry writes our gateway's key, ranges and endpoint into the peer's objects. If somebody else has chosen
-// the client's endpoint there, it stays, and chosen is this endpoint; otherwise chosen is "".
+// carry writes our gateway's key, ranges and endpoint into the peer's objects. If another person or program
+// has chosen the client's endpoint there, carry keeps it and returns it as chosen; otherwise chosen is "".
 func (p peerCluster) carry(ctx context.Context, s words) (chosen string, err error) {
 	if !p.access.Expires.IsZero() {
 		first := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.access.Namespace, Name: render.DelegateTokenName(p.access.Gateway)}}
@@ -298,7 +298,7 @@ func (p peerCluster) carry(ctx context.Context, s words) (chosen string, err err
 	if err := p.carryKey(ctx, s); err != nil {
 		return "", err
 	}
-	// The peer's operator, or its policy, may be of an earlier release.
+	// The peer's operator, or its policy, may be of an earlier release, and refuse ranges.
 	if err := p.carryRanges(ctx, s); err != nil && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 		return "", err
 	}
@@ -314,22 +314,22 @@ func (p peerCluster) carry(ctx context.Context, s words) (chosen string, err err
 	}
 	before := gateway.DeepCopy()
 	gateway.Spec.Endpoint = *s.endpoint
-	// In the same write, so that a crash can't separate the two.
+	// The annotation is in the same write as the endpoint, so that a crash can't separate them.
 	annotate(gateway, render.AnnotationCarried, render.EndpointText(*s.endpoint))
 	if reflect.DeepEqual(before, gateway) {
 		return "", nil
 	}
-	// This fails if somebody has changed the client since it was read.
+	// This fails if the client has changed since it was read.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	return "", p.patch(ctx, gateway, patch)
 }
 
 // follows reports whether the client there dials an endpoint of our server: the present one, the last one
-// that carry has written, or the one at the time when an admin made the client follow.
+// from carry, or the endpoint at the time when an admin made the client follow.
 func (p peerCluster) follows(c *networkingv1beta1.GatewayClient, server networkingv1beta1.EndpointStatus) bool {
 	dials, carried := render.EndpointText(c.Spec.Endpoint), c.Annotations[render.AnnotationCarried]
 	if carried == "" && p.access.Dials == "" {
-		return true // an earlier release gave this access, and only if the client followed
+		return true // an earlier release gave this access, and did so only if the client followed
 	}
 	return slices.Contains([]string{render.EndpointText(server), carried, p.access.Dials}, dials)
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// TestDelegatedChangesAreCarried has two control planes, and the operator on
-// one of them, rome, which is the server; milan's client and key follow.
+// TestDelegatedChangesAreCarried has two control planes, and the operator runs on one of them, rome, which is
+// the server. milan's client and key follow.
 func TestDelegatedChangesAreCarried(t *testing.T) {
 	t.Parallel()
 	rome, milan := newWorld(t), newWorld(t)
@@ -56,7 +56,7 @@ func TestDelegatedChangesAreCarried(t *testing.T) {
 		until(milan, key, "rome's", func(k *networkingv1beta1.PublicKey) bool {
 			return bytes.Equal(k.Spec.PublicKey, secret.Data[wire.SecretPublicKey])
 		})
-		// A key pair that was lost is made again.
+		// A lost key pair is created again.
 		if err := rome.Delete(t.Context(), secret); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestDelegatedChangesAreCarried(t *testing.T) {
 	})
 }
 
-// clientOfRome makes what milan has of the peering: with the address and key of yesterday.
+// clientOfRome creates milan's objects of the peering, with an old address and key of rome.
 func (w *world) clientOfRome(endpoint *networkingv1beta1.EndpointStatus) render.Delegate {
 	w.t.Helper()
 	tenant := render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}
@@ -107,7 +107,7 @@ func (w *world) clientOfRome(endpoint *networkingv1beta1.EndpointStatus) render.
 	return render.Delegate{Tenant: tenant, Gateway: gateway, PublicKey: "rome"}
 }
 
-// testCarriedRanges gives rome another range of pods, as install --pod-cidr with one more does.
+// testCarriedRanges adds another range of pods to rome, as install --pod-cidr with one more range does.
 func (w *world) testCarriedRanges(milan *world, d render.Delegate) {
 	key := &networkingv1beta1.PublicKey{ObjectMeta: metav1.ObjectMeta{Namespace: d.Tenant.Namespace, Name: d.PublicKey}}
 	until(milan, key, "with rome's ranges", func(k *networkingv1beta1.PublicKey) bool {
@@ -120,7 +120,7 @@ func (w *world) testCarriedRanges(milan *world, d render.Delegate) {
 	conf := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
 	until(w, conf, "with it as local", func(c *networkingv1beta1.Configuration) bool { return len(c.Spec.Local.CIDR.Pod) == 2 })
 
-	// What an admin lets the peer reach is no growth, and is not told.
+	// A change of the endpoints that an admin opens to the peer adds no range, and is not sent.
 	before := conf.DeepCopy()
 	conf.Spec.Local.CIDR.Pod = conf.Spec.Local.CIDR.Pod[:1]
 	if err := w.Patch(w.t.Context(), conf, client.MergeFrom(before)); err != nil {
@@ -139,7 +139,7 @@ func (w *world) testCarriedRanges(milan *world, d render.Delegate) {
 	}
 }
 
-// identify makes the identity, and its token, as Kubernetes' controller would.
+// identify creates the identity and its token, as Kubernetes' controller would.
 func (w *world) identify(d render.Delegate) string {
 	w.t.Helper()
 	for _, o := range d.Identity() {
@@ -153,8 +153,8 @@ func (w *world) identify(d render.Delegate) string {
 	return request.Status.Token
 }
 
-// testRenewed has the operator replace the token that an admin's run left, and then
-// one that is half way to its end.
+// testRenewed lets the operator replace the token that an admin's run left, and then a token that has passed
+// half of its life.
 func (w *world) testRenewed(milan *world, d render.Delegate, access *corev1.Secret, first string) {
 	expires := func(s *corev1.Secret) time.Time {
 		a, err := render.ParsePeerAccess(s)
@@ -200,8 +200,8 @@ func (w *world) testCarriedEndpoint(milan *world, d render.Delegate) {
 	}
 }
 
-// testChosenEndpoint has milan's admin dial an address translation, and then
-// what rome's server says again. It begins and ends on node-b.
+// testChosenEndpoint lets milan's admin dial an address translation, and then again the endpoint of rome's
+// server. It begins and ends on node-b.
 func (w *world) testChosenEndpoint(milan *world, d render.Delegate, server *networkingv1beta1.GatewayServer, access client.Object) {
 	gateway := &networkingv1beta1.GatewayClient{ObjectMeta: metav1.ObjectMeta{Namespace: d.Tenant.Namespace, Name: d.Gateway.GetName()}}
 	dial := func(address string, port int32) {
@@ -241,8 +241,7 @@ func (w *world) testChosenEndpoint(milan *world, d render.Delegate, server *netw
 	})
 }
 
-// testNarrow asks the API server for all that the identity may do, and tries
-// what would hurt most.
+// testNarrow reads all rights of the identity from the API server, and tries the most dangerous requests.
 func (w *world) testNarrow(d render.Delegate, token string) {
 	config := rest.AnonymousClientConfig(w.config)
 	config.BearerToken = token
@@ -273,7 +272,7 @@ func (w *world) testNarrow(d render.Delegate, token string) {
 	}
 }
 
-// rulesOf is what the API server says that a user may do in a namespace, sorted.
+// rulesOf returns the rights of a user in a namespace, as the API server lists them, sorted.
 func (w *world) rulesOf(user *rest.Config, namespace string) []string {
 	w.t.Helper()
 	c, err := kubernetes.NewForConfig(user)

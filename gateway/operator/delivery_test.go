@@ -15,8 +15,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// testSenders is about the nodes that milan's pods are on: what they send over the
-// fabric may come from any address of theirs.
+// testSenders is about the nodes of milan's pods. Their packets over the fabric may have any of their
+// addresses.
 func (w *world) testSenders() {
 	fabric := &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
 	says := func(want string) func(*networkingv1beta1.InternalFabric) bool {
@@ -48,7 +48,7 @@ func (w *world) testSenders() {
 	until(w, fabric, "naming the pod's node again", says("192.0.2.11"))
 }
 
-// testGone has milan's pod end, and another one come.
+// testGone lets milan's pod end, and another pod start.
 func (w *world) testGone() {
 	fabric := &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
 	old := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: fabric.Namespace, Name: "gw-milan-0"}}
@@ -77,7 +77,7 @@ func (w *world) testGone() {
 		return pod
 	}
 	next := start("gw-milan-1", "10.244.0.10")
-	// One that failed has given its address back, although its object is there.
+	// A failed pod has given back its address, although its object exists.
 	next.Status.Phase = corev1.PodFailed
 	if err := w.Status().Update(w.t.Context(), next); err != nil {
 		w.t.Fatal(err)
@@ -91,7 +91,7 @@ func (w *world) testGone() {
 	}
 }
 
-// testAccess reads InternalNodes as gateways of different times do.
+// testAccess reads InternalNodes as gateways of older and newer releases do.
 func (w *world) testAccess() {
 	tenant := render.Tenant{Namespace: "liqo-tenant-lecce", Remote: "lecce"}
 	w.create(render.TenantNamespace(tenant))
@@ -131,8 +131,8 @@ func (w *world) testAccess() {
 	await("the gateway is gone", false)
 }
 
-// testPolicy has a node's fabric speak of other nodes: the API server takes up an
-// admission policy a moment after it was made.
+// testPolicy lets a node's fabric write about other nodes. The API server enforces an admission policy a
+// moment after its creation.
 func (w *world) testPolicy(fabric client.Client, node *corev1.Node) {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {

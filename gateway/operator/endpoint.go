@@ -15,9 +15,9 @@ import (
 )
 
 // endpointOf returns the endpoint of the server behind a Service, and its reason in one sentence. The
-// endpoint is nil until it is known. current is the endpoint before: a NodePort address of it stays if it
-// still works, because a change makes the client dial again. The endpoint of a NodePort has as many nodes'
-// addresses as the gateway has replicas: if one node is lost, the client dials the next one.
+// endpoint is nil until it is known. current is the present endpoint. If its NodePort address still works, it
+// stays, because a change makes the client dial again. The endpoint of a NodePort has one node's address for
+// each replica of the gateway. If one node is lost, the client dials the next one.
 func endpointOf(s *corev1.Service, nodes []corev1.Node, pod *corev1.Pod, replicas int, current *networkingv1beta1.EndpointStatus) (*networkingv1beta1.EndpointStatus, string) {
 	if len(s.Spec.Ports) == 0 {
 		return nil, fmt.Sprintf("Service %s has no port", s.Name)
@@ -72,9 +72,9 @@ func balancerAddresses(s *corev1.Service) (addresses []string, why string) {
 	return nil, fmt.Sprintf("the load balancer has not given Service %s an address yet", s.Name)
 }
 
-// nodeAddress chooses the address of a NodePort: first the present one while its node is ready, then that
-// of the gateway's own node, then any ready node's. Every node forwards a NodePort, unless its policy is
-// Local, so the pod need not have a node yet.
+// nodeAddress chooses the address of a NodePort. First comes the present one while its node is ready, then
+// that of the gateway's own node, then that of any ready node. Every node forwards a NodePort unless the
+// policy is Local, so the pod need not have a node yet.
 func nodeAddress(nodes []corev1.Node, pod *corev1.Pod, current *networkingv1beta1.EndpointStatus) (address, why string) {
 	why = "no node with an IPv4 address is ready"
 	for i := range nodes {
@@ -123,14 +123,14 @@ func position(list []string, a string) int {
 }
 
 // publicAddress prefers the address that is reachable from farthest away. It never takes InternalDNS or
-// Hostname: another cluster can't resolve them.
+// Hostname, because another cluster can't resolve them.
 func publicAddress(n *corev1.Node) (string, corev1.NodeAddressType) {
 	if render.VirtualNode(n.Labels) {
 		return "", ""
 	}
 	for _, kind := range []corev1.NodeAddressType{corev1.NodeExternalIP, corev1.NodeExternalDNS, corev1.NodeInternalIP} {
 		for _, a := range n.Status.Addresses {
-			// Tunnels run over IPv4 only today.
+			// Tunnels run only over IPv4.
 			if isName := kind == corev1.NodeExternalDNS; a.Type == kind && a.Address != "" && (isName || isIPv4(a.Address)) {
 				return a.Address, kind
 			}

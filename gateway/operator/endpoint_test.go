@@ -178,8 +178,7 @@ func TestActivePodIsTheOneThatHoldsTheTunnel(t *testing.T) {
 	}
 }
 
-// Of three pods that share a tunnel, each begins to be listed before it has an address,
-// and in any order.
+// Of three pods that share a tunnel, each is listed before it has an address, in any order.
 func TestTheGatewaysPodIsTheOneWithAnAddressInWhateverOrderTheyAreListed(t *testing.T) {
 	pods := []corev1.Pod{
 		{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Status: corev1.PodStatus{PodIP: "10.0.0.3"}},
@@ -223,7 +222,7 @@ func TestActivePodIsTheNewestThatHasAnAddressAndLives(t *testing.T) {
 	}
 }
 
-// The address of a virtual node is that of a pod: nobody listens there for node ports.
+// The address of a virtual node belongs to a pod, and nothing listens there for node ports.
 func TestVirtualNodesServeNoNodePorts(t *testing.T) {
 	node := func(name, ip string, labels map[string]string) corev1.Node {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
@@ -240,8 +239,8 @@ func TestVirtualNodesServeNoNodePorts(t *testing.T) {
 	}
 }
 
-// While a gateway is replaced its Service leads to the pod that holds the tunnel, and to the
-// next one when that ends. Pods that share a tunnel say it themselves.
+// While a gateway is replaced, its Service leads to the pod that holds the tunnel. When that pod ends, the
+// Service leads to the next one. Pods that share a tunnel report this themselves.
 func TestTheServiceLeadsToThePodThatHoldsTheTunnel(t *testing.T) {
 	pod := func(name string, created int64, active bool) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: name, CreationTimestamp: metav1.Unix(created, 0), Finalizers: []string{"kept.until/asked"}, Labels: map[string]string{"a": "b"}}}
@@ -289,8 +288,8 @@ func TestTheServiceLeadsToThePodThatHoldsTheTunnel(t *testing.T) {
 	}
 }
 
-// Of pods that share a tunnel, the one that takes it over writes its address into the InternalFabric. It may do
-// so after the operator has read it, which then must not write the address of the pod before.
+// Of pods that share a tunnel, the next holder writes its address into the InternalFabric. It may write after
+// the operator has read the InternalFabric. Then the operator must not write the earlier pod's address.
 func TestTheAddressOfASharedTunnelIsWrittenAsItWasRead(t *testing.T) {
 	scheme, err := wire.Scheme()
 	if err != nil {

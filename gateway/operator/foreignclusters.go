@@ -26,12 +26,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// foreignClusters writes a ForeignCluster for each peer, as Liqo does: `liqoctl info` and `kubectl get
-// foreignclusters` show it. This controller writes the networking module. A ForeignCluster exists as long
+// foreignClusters writes a ForeignCluster for each peer, as Liqo does, because `liqoctl info` and `kubectl
+// get foreignclusters` show it. This controller writes the networking module. A ForeignCluster exists as long
 // as the cluster has any object of the peer.
 type foreignClusters struct {
 	client  client.Client
-	besides lending.Options // knows the objects of a peer besides the network
+	besides lending.Options // finds the objects of a peer for lending
 }
 
 func (r *foreignClusters) setup(mgr ctrl.Manager) error {
@@ -137,11 +137,11 @@ func (r *foreignClusters) read(ctx context.Context, id string) (*peer, error) {
 	return p, nil
 }
 
-// lookForReports is how soon a silent gateway is looked at again. Its reports are not watched, because they
-// come every few seconds.
+// lookForReports is the interval at which a stale Connection is read again. Reports are not watched, because
+// they come every few seconds.
 const lookForReports = 10 * time.Second
 
-// exists reports whether there is an object that admins make. The objects that the operator makes for it
+// exists reports whether the peer has an object that admins make. Objects that the operator makes for it
 // don't count, because the operator deletes them.
 func (p *peer) exists() bool { return p.configuration != nil || p.server != nil || p.client != nil }
 
@@ -203,7 +203,6 @@ func condition(kind corev1beta1.ConditionType, status corev1beta1.ConditionStatu
 	return corev1beta1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
-// report writes the ForeignCluster's status if it has changed.
 func (r *foreignClusters) report(ctx context.Context, fc *corev1beta1.ForeignCluster, enabled bool, conditions []corev1beta1.Condition, namespace string, now metav1.Time) error {
 	before := fc.DeepCopy()
 	for i := range conditions {
@@ -215,14 +214,14 @@ func (r *foreignClusters) report(ctx context.Context, fc *corev1beta1.ForeignClu
 			}
 		}
 	}
-	fc.Status.Role = cmp.Or(fc.Status.Role, corev1beta1.UnknownRole) // the other modules know whether it is consumer or provider
+	fc.Status.Role = cmp.Or(fc.Status.Role, corev1beta1.UnknownRole) // the operator's other controllers know whether the peer is consumer or provider
 	fc.Status.ObservedGeneration = fc.Generation
 	fc.Status.TenantNamespace.Local = cmp.Or(namespace, fc.Status.TenantNamespace.Local)
 	fc.Status.Modules.Networking = corev1beta1.Module{Enabled: enabled, Conditions: conditions}
 	if equality.Semantic.DeepEqual(before.Status, fc.Status) {
 		return nil
 	}
-	// An update, not a patch: a patch would leave out the other modules, whose "enabled: false" the schema
+	// This is an update, because a patch would leave out the other modules, whose "enabled: false" the schema
 	// requires. The peers controller of package lending writes the status, too. A conflict is no error: the
 	// watch queues the peer again.
 	if err := r.client.Status().Update(ctx, fc, client.FieldOwner(FieldManager)); err != nil && !apierrors.IsConflict(err) {

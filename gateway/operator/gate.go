@@ -14,15 +14,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// gate keeps the operator from working while Liqo's controller-manager is on the cluster: two operators
-// would overwrite each other's objects.
+// gate keeps the operator from working while Liqo's controller-manager is on the cluster, because two
+// operators would overwrite each other's objects.
 type gate struct {
 	client client.WithWatch
 	status *reporter
 }
 
 // await returns when Liqo's controller-manager is not on the cluster, with the version of that state, or when
-// ctx ends. While it waits, the operator's status has the reason.
+// ctx ends. While it waits, the operator's status contains the reason.
 func (g *gate) await(ctx context.Context) (version string, err error) {
 	for {
 		version, liqo, err := g.look(ctx)
@@ -43,8 +43,8 @@ func (g *gate) await(ctx context.Context) (version string, err error) {
 // errBesideLiqo ends a term when Liqo has been installed beside the working operator.
 var errBesideLiqo = errors.New("the controller-manager of Liqo has come")
 
-// guard returns errBesideLiqo when Liqo's controller-manager appears after version, and nil when ctx ends.
-// An API server that does not answer is no reason to stop: if that lasts, the lease ends.
+// guard returns errBesideLiqo when Liqo's controller-manager appears after version, and nil when ctx ends. It
+// goes on if the API server does not answer, because the operator loses its Lease if that lasts.
 func (g *gate) guard(ctx context.Context, version string) error {
 	for ctx.Err() == nil {
 		liqo := ""

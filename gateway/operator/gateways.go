@@ -50,8 +50,8 @@ type gateways struct {
 }
 
 func (r *gateways) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
-	// A change of the problem's annotation causes no reconciliation: a problem whose text differs at each
-	// attempt would cause the next attempt at once.
+	// A change of the problem's annotation causes no reconciliation. Otherwise a problem whose text differs
+	// at each attempt would cause the next attempt at once.
 	b := ctrl.NewControllerManagedBy(mgr).Named(r.kind.name).WithOptions(workers(1)).For(r.kind.object(), builder.WithPredicates(r.writes.News(wire.AnnotationProblem)))
 	for _, child := range []client.Object{
 		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.ServiceAccount{},
@@ -59,7 +59,7 @@ func (r *gateways) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) er
 	} {
 		b = b.Owns(child)
 	}
-	// Of a Lease, only creation and deletion count: it is written every few seconds.
+	// Only the creation and deletion of a Lease count, because it is written every few seconds.
 	return r.watches(b.Owns(&coordinationv1.Lease{}, existence()), secrets).Complete(r)
 }
 
@@ -105,7 +105,7 @@ func (r *gateways) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, errors.Join(err, r.complain(ctx, gateway, err))
 	}
-	var g errgroup.Group // without its context, so that one failure does not cancel the others
+	var g errgroup.Group // without a common context, so that one failure does not cancel the others
 	var result ctrl.Result
 	g.Go(func() (err error) {
 		result, err = r.run(ctx, made)
@@ -151,7 +151,7 @@ func (r *gateways) complain(ctx context.Context, o client.Object, problem error)
 	case apierrors.IsInvalid(problem), apierrors.IsForbidden(problem), apierrors.IsBadRequest(problem), errors.Is(problem, errTemplate):
 		text = wire.ProblemRefused + problem.Error()
 	case apierrors.IsConflict(problem), apierrors.IsAlreadyExists(problem), errors.Is(problem, context.Canceled):
-		return nil // the cache is old, or this process ends: the next attempt writes it
+		return nil // the cache is outdated, or this process ends: the next attempt writes the problem
 	case problem != nil:
 		text = problem.Error()
 	}
@@ -176,7 +176,7 @@ func note(ctx context.Context, c client.Client, o client.Object, key, value stri
 	return true, nil
 }
 
-// prepared has the objects that a gateway's pod needs, and those that the gateway's status names.
+// prepared holds the objects that a gateway's pod needs, and the objects that the gateway's status names.
 type prepared struct {
 	secret     *corev1.Secret
 	service    *corev1.Service // nil for a client
@@ -185,7 +185,7 @@ type prepared struct {
 	binding    wire.Object
 }
 
-// errTemplate means that a template requests something that no gateway gets.
+// errTemplate means that a template requests something that a gateway must not have.
 var errTemplate = errors.New("ask an admin for another template")
 
 // templateError is the error for the gateway's template. A change of the template queues the gateway again.
@@ -193,7 +193,8 @@ func (in *inputs) templateError(why error) error {
 	return fmt.Errorf("gateway template %s/%s: %w: %w", in.view.template.Namespace, in.view.template.Name, why, errTemplate)
 }
 
-// prepare makes everything except the pod and the RoleBinding: the API server checks the Role when it is bound.
+// prepare makes everything except the pod and the RoleBinding, because the API server checks the Role when it
+// is bound.
 func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 	keys := cmp.Or(in.view.secretName, wire.GatewayObjectName(in.gateway.Name))
 	p := &prepared{binding: in.gateway.RoleBinding()}
@@ -247,7 +248,6 @@ func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 	return p, g.Wait()
 }
 
-// workload makes the Deployment, and a server's Service, from the template.
 func (in *inputs) workload(p *prepared, keys string) (err error) {
 	if p.deployment, err = in.deployment(); err != nil {
 		return err
@@ -265,9 +265,9 @@ func (in *inputs) workload(p *prepared, keys string) (err error) {
 	return in.gateway.CheckService(p.service)
 }
 
-// bringPullSecrets copies the pull secrets of the image from the template's namespace into the pod's, where
-// Kubernetes needs them. An existing Secret that we have not made stays as it is. If one is missing, the
-// pod's events say so.
+// bringPullSecrets copies the pull secrets of the image from the template's namespace into the pod's
+// namespace, where Kubernetes needs them. It does not change an existing Secret of another program. If one is
+// missing, the pod's events say so.
 func (r *gateways) bringPullSecrets(ctx context.Context, in *inputs, wanted []corev1.LocalObjectReference) error {
 	from, to := in.view.template.Namespace, in.gateway.Tenant.Namespace
 	if from == to {
@@ -320,7 +320,6 @@ func (r *gateways) run(ctx context.Context, p *prepared) (result ctrl.Result, er
 	return result, err
 }
 
-// applyAll applies the objects at the same time.
 func (r *gateways) applyAll(ctx context.Context, objects []wire.Object) error {
 	var g errgroup.Group
 	for _, o := range objects {
@@ -332,9 +331,9 @@ func (r *gateways) applyAll(ctx context.Context, objects []wire.Object) error {
 	return g.Wait()
 }
 
-// publish writes three things for peers and their admins: the public key, because they may not read the
-// Secret with the private key; the endpoint, with the reason for it; and the references to the gateway's
-// objects.
+// publish writes three things for peers and their admins. They need the public key, because they may not read
+// the Secret with the private key. They need the endpoint, with the reason for it. The third are the
+// references to the gateway's objects.
 func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 	o := in.view.object
 	before := o.DeepCopyObject().(client.Object)
@@ -391,12 +390,12 @@ func annotate(o client.Object, key, value string) {
 	o.SetAnnotations(annotations)
 }
 
-// cleanUp deletes the children of a gateway that is gone. There is no finalizer: with one, a deletion of the
-// gateway would wait for the operator. Kubernetes' garbage collector would delete the children too, but
-// discovers kinds only every 30 s: on a cluster with new definitions, a gateway's pod stayed for that long.
+// cleanUp deletes the children of a deleted gateway. There is no finalizer, because the deletion of the
+// gateway would then wait for the operator. Kubernetes' garbage collector would delete the children, too, but
+// it discovers new kinds only every 30 s.
 func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	if err := r.reader.Get(ctx, key, r.kind.object()); !apierrors.IsNotFound(err) {
-		return err // it was created again, perhaps with a PublicKey, and the cache is old
+		return err // the gateway was created again, perhaps with a PublicKey, and the cache is outdated
 	}
 	if rights, err := rightsIn(ctx, r.client, key.Namespace); rights == nil || err != nil {
 		return err // the garbage collector deletes the rest
@@ -405,7 +404,7 @@ func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	var errs []error
 	delegate := metav1.ObjectMeta{Namespace: key.Namespace, Name: render.DelegateName(key.Name)}
 	for _, o := range []wire.Object{
-		// The peer's access first: it must not outlive the gateway.
+		// The peer's access is deleted first, because it must not outlive the gateway.
 		&rbacv1.RoleBinding{ObjectMeta: delegate}, &rbacv1.Role{ObjectMeta: delegate},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.DelegateTokenName(key.Name)}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: render.DelegateAccessName(key.Name)}},
@@ -420,8 +419,8 @@ func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 	return errors.Join(append(errs, r.deleteKeysOfPeer(ctx, key))...)
 }
 
-// deleteKeysOfPeer deletes the PublicKeys that the gateway owned. It lists them, because another program may
-// have chosen their names.
+// deleteKeysOfPeer deletes the PublicKeys that the gateway owned. It lists all PublicKeys, because another
+// program may have chosen their names.
 func (r *gateways) deleteKeysOfPeer(ctx context.Context, key client.ObjectKey) error {
 	var keys networkingv1beta1.PublicKeyList
 	if err := r.client.List(ctx, &keys, client.InNamespace(key.Namespace)); err != nil {
@@ -443,7 +442,6 @@ func (r *gateways) owns(gateway string, o client.Object) bool {
 	return len(owners) == 1 && owners[0].Name == gateway && strings.EqualFold(owners[0].Kind, r.kind.name)
 }
 
-// deleteOrphan deletes o if the gateway owns it.
 func (r *gateways) deleteOrphan(ctx context.Context, o wire.Object, gateway string) error {
 	err := r.client.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if err != nil || !r.owns(gateway, o) {

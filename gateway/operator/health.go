@@ -25,7 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// health answers the kubelet's probes, over all terms.
+// health answers the kubelet's probes while this process runs, whether it leads or not.
 type health struct {
 	token func() error // see [Options]
 
@@ -41,7 +41,7 @@ type state int
 
 const (
 	standingBy state = iota
-	leading          // the leader, and waiting at the gate
+	leading          // the leader, which waits at the gate
 	working
 )
 
@@ -64,13 +64,13 @@ func (h *health) anotherLeads() {
 	h.failed = nil
 }
 
-// ready returns nil if a replica handles changes of the cluster: this one, or the one that leads.
+// ready returns nil if a replica handles changes of the cluster: this replica or the leader.
 func (h *health) ready(r *http.Request) error {
 	h.mu.Lock()
 	state, cache, failed := h.state, h.cache, h.failed
 	h.mu.Unlock()
 	if h.token != nil {
-		if err := h.token(); err != nil { // without a token it can neither lead nor see whether another replica does
+		if err := h.token(); err != nil { // without a valid token, this replica can neither lead nor see whether another one leads
 			return err
 		}
 	}
@@ -85,8 +85,8 @@ func (h *health) ready(r *http.Request) error {
 	return nil
 }
 
-// ofController are the metrics of controller-runtime that are exported: failures, queues, and requests to
-// the API server. It has a hundred more.
+// ofController are the metrics of controller-runtime that are exported: failures, queues, and requests to the
+// API server. controller-runtime has a hundred more metrics.
 var ofController = []string{
 	"controller_runtime_reconcile_total", "controller_runtime_reconcile_errors_total", "workqueue_depth", "rest_client_requests_total",
 }
@@ -137,7 +137,6 @@ func collectOverlaps(ch chan<- prometheus.Metric, from client.Reader) {
 	}
 }
 
-// metrics returns the exported metrics.
 func (h *health) metrics() prometheus.Gatherer {
 	own := prometheus.NewRegistry()
 	own.MustRegister(h)

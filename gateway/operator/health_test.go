@@ -24,7 +24,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// The kubelet asks over all terms: liveness never depends on them.
+// The kubelet's probes continue over all terms, so liveness never depends on them.
 func TestHealthIsAnsweredOverAllTerms(t *testing.T) {
 	var refused error
 	h := health{token: func() error { return refused }}
@@ -91,8 +91,8 @@ func TestHealthIsAnsweredOverAllTerms(t *testing.T) {
 	}
 }
 
-// Dashboards and alerts of others ask for these. Type and labels of
-// controller-runtime's are not ours to keep.
+// Dashboards and alerts of other projects use these metrics. We don't fix the types and labels of
+// controller-runtime's metrics.
 func TestMetricsOfTheOperatorStay(t *testing.T) {
 	var h health
 	h.works(cached{reader: clusterWith(t, overlapping("milan", "240.1.0.0/16"))})
@@ -105,7 +105,7 @@ func TestMetricsOfTheOperatorStay(t *testing.T) {
 		relied.Section{Title: "Metrics of controller-runtime that it passes on", Lines: ofController})
 }
 
-// cached is a cache that has lists only.
+// cached is a cache that supports only lists.
 type cached struct {
 	cache.Cache
 	reader client.Reader
@@ -115,7 +115,7 @@ func (c cached) List(ctx context.Context, list client.ObjectList, o ...client.Li
 	return c.reader.List(ctx, list, o...)
 }
 
-// overlapping is a peer of whose ranges the cluster needs addresses.
+// overlapping returns a peer with ranges that contain addresses of the cluster.
 func overlapping(peer string, ranges ...string) *networkingv1beta1.Configuration {
 	conf := &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "liqo-tenant-" + peer, Name: peer, Labels: map[string]string{wire.LabelRemoteCluster: peer},

@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// inputs has all facts from which one gateway's children are made.
+// inputs holds the facts for one gateway's children.
 type inputs struct {
 	view          view
 	gateway       render.Gateway
@@ -33,14 +33,13 @@ type inputs struct {
 	nodeIPs       []string                         // addresses of the nodes of these pods
 	host          netip.Addr                       // of the node of pod, if this node forwards packets to pods
 	services      bool                             // the pods exchange Services with the peer
-	replicas      int                              // how many pods share the tunnel
+	replicas      int                              // the number of pods that share the tunnel
 	told          string                           // the pod's address that the nodes know; "" if they know none
-	toldVersion   string                           // of the InternalFabric with told
+	toldVersion   string                           // the resource version of the InternalFabric with told
 	configuration *networkingv1beta1.Configuration // nil until it exists
 	spared        []ipam.Reservation               // addresses that must not be routed to a gateway
 }
 
-// read collects a gateway's inputs.
 func (r *gateways) read(ctx context.Context, object client.Object) (*inputs, error) {
 	key := client.ObjectKeyFromObject(object)
 	remote := wire.ClusterID(object.GetLabels()[wire.LabelRemoteCluster])
@@ -141,7 +140,6 @@ func (r *gateways) readNode(ctx context.Context, in *inputs, name string) (repor
 	return report, nil
 }
 
-// reals returns the hosts' own addresses.
 func (in *inputs) reals() []netip.Addr {
 	var all []netip.Addr
 	for _, h := range in.hosts {
@@ -151,7 +149,7 @@ func (in *inputs) reals() []netip.Addr {
 	return slices.Compact(all)
 }
 
-// readFabric reads the InternalFabric, from which the nodes know the address of the gateway.
+// readFabric reads the InternalFabric, which tells the nodes the address of the gateway.
 func (r *gateways) readFabric(ctx context.Context, in *inputs) error {
 	var f networkingv1beta1.InternalFabric
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: in.gateway.Tenant.Namespace, Name: in.gateway.Name}, &f)
@@ -162,9 +160,9 @@ func (r *gateways) readFabric(ctx context.Context, in *inputs) error {
 	return nil
 }
 
-// activePod returns the pod that holds the tunnel. If several pods share the tunnel, it is the one with the
-// label; while a gateway is being replaced, the older one. If none is ready, it is the newest pod that has an
-// address and is not ending.
+// activePod returns the pod that holds the tunnel. If several pods share the tunnel, this is the pod with the
+// label. While a gateway is being replaced, it is the older pod. If no pod is ready, it is the newest pod
+// that has an address and is not ending.
 func activePod(pods []corev1.Pod) *corev1.Pod {
 	shared := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return render.SharesTunnel(&p.Spec) })
 	living := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
@@ -189,8 +187,8 @@ func activePod(pods []corev1.Pod) *corev1.Pod {
 	return found
 }
 
-// supports returns the objects that a gateway's pod needs before it starts, and those that announce it to
-// the nodes.
+// supports returns the objects that a gateway's pod needs before it starts, and the objects that announce the
+// pod to the nodes.
 func (in *inputs) supports() ([]wire.Object, error) {
 	hosts, err := in.gateway.HostsConfigMap(in.hosts)
 	if err != nil {
@@ -224,7 +222,7 @@ func (in *inputs) supports() ([]wire.Object, error) {
 		fabric := g.InternalFabric(render.Fabric{
 			PodIP: ip, Host: host, Gone: in.gone(ip), Remote: remote, MTU: in.view.mtu, NodeIPs: in.nodeIPs, Hosts: in.reals(), LeftOut: leftOut, Also: in.also(),
 		})
-		if in.shared() { // another pod may have taken over since told was read, and have written its own address
+		if in.shared() { // another pod may have taken over since told was read, and may have written its own address
 			fabric.ResourceVersion = in.toldVersion
 		}
 		objects = append(objects, fabric)
@@ -232,10 +230,10 @@ func (in *inputs) supports() ([]wire.Object, error) {
 	return objects, nil
 }
 
-// led returns the ranges that nodes route to the gateway, and the parts of the peer's ranges that they
-// don't. After a range was assigned, this cluster may need an address in it: one of a VPC that the peer's
-// pods share with its load balancer, or one of a node that came later. If that address were routed to the
-// gateway, the cluster or the tunnel itself would be cut off.
+// led returns the ranges that nodes route to the gateway, and the parts of the peer's ranges that nodes don't
+// route. These parts contain addresses that this cluster needs, such as an address of a VPC that the peer's
+// pods share with its load balancer, or of a node that joined after the range was assigned. A route to the
+// gateway would cut off the cluster or the tunnel itself.
 func (in *inputs) led() (remote []networkingv1beta1.CIDR, leftOut []string, err error) {
 	all, err := in.seen()
 	if err != nil {
@@ -284,11 +282,11 @@ func (in *inputs) also() []netip.Prefix {
 	return out
 }
 
-// shared reports whether several pods share the tunnel.
 func (in *inputs) shared() bool { return in.replicas > 1 }
 
-// gatewayIP returns the address to which nodes send the peer's traffic; "" until it is known. If several
-// pods share the tunnel, the one that holds it writes this address itself: our list of pods may be older.
+// gatewayIP returns the address to which nodes send the peer's traffic; "" until it is known. If several pods
+// share the tunnel, the pod that holds it writes this address itself, because our list of pods may be
+// outdated.
 func (in *inputs) gatewayIP() string {
 	if e := in.others.InternalEndpoint; e != nil && e.IP != nil {
 		return string(*e.IP)
@@ -299,7 +297,7 @@ func (in *inputs) gatewayIP() string {
 	return wire.PodIPv4(in.pod)
 }
 
-// gone reports whether no pod of the gateway has the address, which may belong to another pod by now. A pod
+// gone reports whether no pod of the gateway has this address any more. Another pod may have it now. A pod
 // that shares the tunnel may have announced itself before its address is in its status.
 func (in *inputs) gone(ip string) bool {
 	return in.others.InternalEndpoint == nil && !slices.ContainsFunc(in.pods, func(p corev1.Pod) bool {

@@ -21,14 +21,13 @@ import (
 )
 
 // ips gives each IP resource an address of this cluster's external CIDR. All peers reach the host of the
-// resource under this address. Peers know the external CIDR from their Configuration, so they need no
-// message.
+// resource under this address. This needs no message, because their Configuration contains the external CIDR.
 //
 // Liqo's fields networkRef and serviceTemplate are refused. Packets to a host that is no pod leave a node
-// with the node's own address as sender, as Liqo's do with masquerade: the host has no route to a remote pod.
+// with the node's own address as source, as in Liqo, because the host has no route to a remote pod.
 type ips struct {
 	client    client.Client
-	reader    client.Reader // not cached: a list must have the addresses that were given last
+	reader    client.Reader // not cached, because a list must contain the latest addresses
 	namespace string        // of the cluster's Networks
 }
 
@@ -40,7 +39,7 @@ func (r *ips) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// waiting returns the IPs that depend on Network o: those without an address yet, and the IP of the proxy.
+// waiting returns the IPs that depend on Network o: IPs without an address, and the IP of the proxy.
 func (r *ips) waiting(ctx context.Context, o client.Object) []reconcile.Request {
 	var list ipamv1alpha1.IPList
 	if o.GetNamespace() != r.namespace || r.client.List(ctx, &list) != nil {
@@ -117,7 +116,7 @@ func hostAddress(ip *ipamv1alpha1.IP) (netip.Addr, bool) {
 
 var errNoAddress = errors.New("no address of the external CIDR is free")
 
-// freeAddress returns the lowest address that no IP has. The first address of a range stands for nodes, and
+// freeAddress returns the lowest address that no IP has. The first address of a range is for the nodes, and
 // the last one could be mistaken for a broadcast.
 func freeAddress(external []networkingv1beta1.CIDR, given []ipamv1alpha1.IP) (netip.Addr, networkingv1beta1.CIDR, error) {
 	taken := make(map[networkingv1beta1.IP]bool, len(given))

@@ -38,8 +38,8 @@ func (r *gateways) keys(ctx context.Context, in *inputs) (*corev1.Secret, error)
 		return r.makeKeys(ctx, in)
 	}
 	if owner := metav1.GetControllerOf(secret); err == nil && in.view.secretName == "" && owner != nil && owner.UID != in.view.object.GetUID() {
-		// An earlier gateway of this name has left it, and its keys were not made for this one. The garbage
-		// collector would delete it later, while it is in use.
+		// An earlier gateway of this name has left this Secret. Its keys must not be used, and the garbage
+		// collector would delete it later.
 		if err := control.Delete(ctx, r.client, secret); err != nil {
 			return nil, err
 		}

@@ -29,7 +29,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// life is one process of the operator, as far as one can be had inside of a test.
+// life simulates one process of the operator inside of a test.
 type life struct {
 	stop   context.CancelFunc
 	done   chan error
@@ -38,7 +38,7 @@ type life struct {
 	dead   atomic.Bool
 }
 
-// start begins a life. All have one identity, as all containers of one pod do.
+// start begins a life. All lives have one identity, as all containers of one pod do.
 func (w *world) start() *life {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &life{stop: stop, done: make(chan error, 1), struck: make(chan struct{})}
@@ -48,8 +48,7 @@ func (w *world) start() *life {
 	return l
 }
 
-// kill ends a life: politely, or, as kill -9 does, without another word to the
-// API server, whatever it was in the middle of.
+// kill ends a life: with a normal shutdown, or as kill -9 does, without another request to the API server.
 func (l *life) kill(hard bool) error {
 	if hard {
 		l.dead.Store(true)
@@ -58,7 +57,7 @@ func (l *life) kill(hard bool) error {
 	return <-l.done
 }
 
-// link is what connects a life with the API server, until it dies.
+// link connects a life with the API server until the life ends.
 type link struct {
 	life *life
 	next http.RoundTripper
@@ -82,8 +81,8 @@ func (w link) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errDead
 }
 
-// TestKilledAtRandomNothingIsLeft kills the operator while peers are connected
-// and reset. There is no garbage collector here: what goes, the operator deleted.
+// TestKilledAtRandomNothingIsLeft kills the operator while peers are connected and reset. There is no garbage
+// collector here, so the operator itself deleted the objects.
 func TestKilledAtRandomNothingIsLeft(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	w := newWorld(t)
@@ -96,8 +95,7 @@ func TestKilledAtRandomNothingIsLeft(t *testing.T) {
 		}
 	}()
 	kills := 0
-	// strike kills the operator after some write of those it is about to do, or
-	// when it has done them all.
+	// strike kills the operator after one of its next writes, or after all of them.
 	strike := func() {
 		for range 1 + rnd.IntN(2) {
 			operator.fuse.Store(1 + rnd.Int64N(20))
@@ -126,7 +124,7 @@ func TestKilledAtRandomNothingIsLeft(t *testing.T) {
 	}
 }
 
-// struckPeer is a peer that comes and goes while the operator is killed.
+// struckPeer is a peer that is connected and reset while the operator is killed.
 type struckPeer struct {
 	*world
 
@@ -137,7 +135,7 @@ type struckPeer struct {
 	pod      *corev1.Pod
 }
 
-// connect makes what an admin makes.
+// connect creates the objects of an admin.
 func (p *struckPeer) connect() {
 	p.t.Helper()
 	if err := p.Create(p.t.Context(), render.TenantNamespace(p.tenant)); client.IgnoreAlreadyExists(err) != nil {
@@ -162,7 +160,7 @@ func (p *struckPeer) connect() {
 	p.create(render.PublicKey(p.tenant, [32]byte{1}, p.gateway))
 }
 
-// untilComplete plays kubelet and gateway, and waits for all that follows.
+// untilComplete acts as kubelet and gateway, and waits for all objects.
 func (p *struckPeer) untilComplete() {
 	p.t.Helper()
 	name := metav1.ObjectMeta{Namespace: p.tenant.Namespace, Name: wire.GatewayObjectName(p.gateway.GetName())}
@@ -206,7 +204,7 @@ func (p *struckPeer) isChild() func(*appsv1.Deployment) bool {
 	return func(d *appsv1.Deployment) bool { return metav1.IsControlledBy(d, p.gateway) }
 }
 
-// reset deletes what the admin made, and the pod, as its kubelet would.
+// reset deletes the admin's objects, and the pod, as its kubelet would.
 func (p *struckPeer) reset() {
 	p.t.Helper()
 	for _, o := range []client.Object{p.gateway, p.conf, p.pod} {
@@ -231,8 +229,8 @@ func (p *struckPeer) untilNothingIsLeft(round int) {
 	}
 }
 
-// ofPeers lists everything that belongs to a peer, but the namespaces, which
-// only a controller that isn't here can delete.
+// ofPeers lists all objects that belong to a peer, except the namespaces, because only a controller that does
+// not run here can delete them.
 func (w *world) ofPeers() []string {
 	w.t.Helper()
 	var left []string

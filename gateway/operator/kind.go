@@ -23,7 +23,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// kind has the differences between GatewayServer and GatewayClient.
+// kind holds the differences between GatewayServer and GatewayClient.
 type kind struct {
 	name     string
 	object   func() client.Object
@@ -39,7 +39,7 @@ type view struct {
 	spec       any // for templates
 	template   corev1.ObjectReference
 	mtu        int
-	secretName string // made by an admin; "" for ours
+	secretName string // if an admin has made the Secret; "" otherwise
 
 	secretRef, childRef **corev1.ObjectReference
 	internal            **networkingv1beta1.InternalGatewayEndpoint
@@ -84,11 +84,11 @@ func (k kind) newTemplate() *unstructured.Unstructured {
 	return t
 }
 
-// watches adds the objects that a gateway depends on and does not own.
+// watches adds watches of objects that a gateway depends on and does not own.
 func (r *gateways) watches(b *builder.Builder, secrets <-chan event.GenericEvent) *builder.Builder {
 	ownAddressesChanged := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		// A change of a pod's position causes no reconciliation: gateways read positions themselves, and
-		// these change often.
+		// A change of which node has a pod causes no reconciliation, because gateways read this themselves,
+		// and it changes often.
 		before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
 		return before[wire.AnnotationAddresses] != after[wire.AnnotationAddresses] || (before[wire.AnnotationMTU] == "") != (after[wire.AnnotationMTU] == "")
 	}}
@@ -151,8 +151,8 @@ func (r *gateways) gatewaysOfPeer(ctx context.Context, o client.Object) []reconc
 		client.MatchingLabels{wire.LabelRemoteCluster: o.GetLabels()[wire.LabelRemoteCluster]})
 }
 
-// gatewaysOverEndpoint returns the gateways whose peer is seen under a range that contains the endpoint in
-// o, whether o belongs to this peer or to another.
+// gatewaysOverEndpoint returns the gateways whose peer is seen under a range that contains the endpoint in o,
+// no matter to which peer o belongs.
 func (r *gateways) gatewaysOverEndpoint(ctx context.Context, o client.Object) []reconcile.Request {
 	g, ok := o.(*networkingv1beta1.GatewayClient)
 	var list networkingv1beta1.ConfigurationList

@@ -28,18 +28,19 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// discovery makes the Networks for the cluster's own pods and Services: from the ranges that an admin
-// states, or else from those that it finds. It is the only maker, so that a Network that was just replaced
-// is not made again.
+// discovery makes the Networks for the cluster's own pods and Services. It uses the ranges that an admin
+// states, or otherwise the ranges that it finds. No other program makes these Networks, so a Network that was
+// just replaced is not made again.
 type discovery struct {
 	client    client.Client
-	reader    client.Reader // not cached: a single read needs no watch
+	reader    client.Reader // not cached, because a single read needs no watch
 	status    *reporter
 	namespace string
 	stated    map[string][]netip.Prefix // by type of Network
 }
 
-// lookAgain is how soon the operator looks again if it found no ranges: the pod network may be installed after it.
+// lookAgain is the interval of attempts to find ranges, because the pod network may be installed after the
+// operator.
 const lookAgain = 5 * time.Second
 
 func (r *discovery) setup(mgr ctrl.Manager) error {
@@ -110,8 +111,8 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []ranges
 	}
 	var missing []string
 	for _, p := range found.CIDRs {
-		// Networks are made in reverse order, the last one first. An interruption leaves the later ones
-		// behind.
+		// Networks are made in reverse order, the last range first. After an interruption, only later ones
+		// exist.
 		if !slices.ContainsFunc(list.Items, func(n ipamv1alpha1.Network) bool { return string(n.Spec.CIDR) == p.String() }) {
 			missing = append(missing, p.String())
 		}
@@ -124,8 +125,8 @@ func (r *discovery) ensure(ctx context.Context, kind string, statements []ranges
 	return len(missing) > 0, nil
 }
 
-// state makes the Networks of a kind those that an admin states. A Network's range can't be changed, so the
-// Network is replaced.
+// state makes the Networks of a kind match the ranges that an admin states. A Network's range can't be
+// changed, so a wrong Network is replaced.
 func (r *discovery) state(ctx context.Context, kind string, stated []netip.Prefix, live []ipamv1alpha1.Network) error {
 	var cidrs []string
 	for _, p := range stated {
@@ -164,7 +165,7 @@ func (r *discovery) state(ctx context.Context, kind string, stated []netip.Prefi
 	return nil
 }
 
-// mayReplace refuses to replace a range that peers use. The plan of an installation refuses this, too, before
+// mayReplace refuses to replace a range that peers use. The plan of an installation also refuses this, before
 // it changes anything.
 func (r *discovery) mayReplace(ctx context.Context, n *ipamv1alpha1.Network) error {
 	var peers networkingv1beta1.ConfigurationList
@@ -187,16 +188,16 @@ type toldError struct {
 
 func (e *toldError) Error() string { return e.why }
 
-// completes reports whether the existence of n proves that all Networks of its kind exist: n is the last one
-// to be made from found ranges, or was not made from found ranges.
+// completes reports whether the existence of n proves that all Networks of its kind exist. This is so if n is
+// the last Network made from found ranges, or was not made from found ranges.
 func completes(n ipamv1alpha1.Network) bool {
 	return n.Name == n.Labels[wire.LabelNetworkType] || n.Labels[wire.LabelManagedBy] != wire.ManagedBy ||
 		strings.HasPrefix(n.Annotations[wire.AnnotationSource], render.StatedByInstall)
 }
 
-// networks decides the cluster's own ranges: those of pods and Services stay as they are, and the external
-// one gets another range if it overlaps. When a Network is deleted, networks releases the range that a peer
-// was given.
+// networks decides the cluster's own ranges. The ranges of pods and Services stay as they are. The external
+// range is replaced if it overlaps. When a Network is deleted, networks releases the range that a peer was
+// given.
 type networks struct {
 	client    client.Client
 	recorder  events.EventRecorder
@@ -212,7 +213,7 @@ func (r *networks) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// undecided returns the Networks that may have waited for another one's range.
+// undecided returns the Networks that may have waited for the range of another Network.
 func (r *networks) undecided(ctx context.Context, o client.Object) []reconcile.Request {
 	var list ipamv1alpha1.NetworkList
 	if o.GetNamespace() != r.namespace || r.client.List(ctx, &list, client.InNamespace(r.namespace)) != nil {
@@ -260,7 +261,7 @@ func (r *networks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, ranges.Record(ctx, r.client, &n, cidr)
 }
 
-// decide returns the range of a Network; "" as long as it waits for another Network.
+// decide returns the range of a Network; "" while it has to wait for another Network.
 func (r *networks) decide(ctx context.Context, n *ipamv1alpha1.Network) (networkingv1beta1.CIDR, error) {
 	if n.Labels[wire.LabelNotRemapped] == "true" {
 		return n.Spec.CIDR, r.allocator.Fix(ctx, n)
@@ -272,11 +273,11 @@ func (r *networks) decide(ctx context.Context, n *ipamv1alpha1.Network) (network
 	return r.allocator.Assign(ctx, n)
 }
 
-// ownNetworks are this cluster's own ranges, as far as they are decided.
+// ownNetworks are this cluster's own ranges that are already decided.
 type ownNetworks struct {
 	render.Networks
 
-	fixed bool // those of pods and Services are decided: other ranges may be chosen
+	fixed bool // the ranges of pods and Services are decided, so other ranges may be chosen
 }
 
 func clusterNetworks(ctx context.Context, reader client.Reader, namespace string) (ownNetworks, error) {

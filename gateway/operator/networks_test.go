@@ -33,12 +33,12 @@ func clusterWith(t *testing.T, objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&ipamv1alpha1.Network{}).Build()
 }
 
-// stating is a cluster's statement of two ranges.
+// stating returns two ranges, as if an admin stated them.
 func stating(context.Context, client.Reader) (ranges.Ranges, error) {
 	return ranges.Ranges{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("10.2.0.0/16")}, Source: "kubeadm"}, nil
 }
 
-// TestAllRangesThatWereFoundAreThere has the operator die after one of two ranges.
+// In TestAllRangesThatWereFoundAreThere, the operator ends after the first of two ranges.
 func TestAllRangesThatWereFoundAreThere(t *testing.T) {
 	cl, statements := clusterWith(t), []ranges.Statement{stating}
 	r := &discovery{client: &dying{Client: cl, creates: 1}, reader: cl, namespace: "liqo"}
@@ -114,7 +114,7 @@ func TestRangesInWhichNoPodIsAreNotPublished(t *testing.T) {
 	}
 }
 
-// decideAll gives each Network the range that it asks for.
+// decideAll gives each Network the range that it requests.
 func decideAll(t *testing.T, cl client.Client) {
 	t.Helper()
 	var all ipamv1alpha1.NetworkList
@@ -128,7 +128,7 @@ func decideAll(t *testing.T, cl client.Client) {
 	}
 }
 
-// dying takes that many new objects.
+// dying accepts so many new objects, and then fails.
 type dying struct {
 	client.Client
 	creates int
@@ -141,8 +141,8 @@ func (d *dying) Create(ctx context.Context, o client.Object, options ...client.C
 	return d.Client.Create(ctx, o, options...)
 }
 
-// TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound has two ranges that the operator
-// found, of which one is stated now.
+// In TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound, the operator has found two ranges, and an admin states
+// one of them now.
 func TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound(t *testing.T) {
 	found := render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico")
 	liqos := render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"", "", "10.9.0.0/16"}, "")[2]
@@ -190,7 +190,8 @@ func TestWhatAnAdminStatesTakesThePlaceOfWhatWasFound(t *testing.T) {
 	}
 }
 
-// An API server that does not answer once leaves no Network undecided for ever: nothing else asks for the last one.
+// One failed read of the API server leaves no Network undecided for ever, because no other event requests the
+// last one.
 func TestANetworkIsDecidedAfterAFailedRead(t *testing.T) {
 	pods := render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"10.1.0.0/16"}, "kubeadm")
 	unreadable := render.ClusterNetworks("liqo", wire.NetworkServiceCIDR, []string{"x"}, "kubeadm")
@@ -215,7 +216,8 @@ func TestANetworkIsDecidedAfterAFailedRead(t *testing.T) {
 	}
 }
 
-// A Network without a range says why, where waits and checks read it, and no longer once it has one.
+// A Network without a range shows the reason, where waits and checks read it. The reason disappears when it
+// has a range.
 func TestANetworkThatGetsNoRangeSaysWhy(t *testing.T) {
 	cl := clusterWith(t)
 	for _, n := range append(render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"0.0.0.0/0"}, "kubeadm"),

@@ -17,8 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// TestTwoHundredPeersAtOnce applies 200 peers' Configurations side by side. Then
-// it kills the operator while more come: what was given stays as it was.
+// TestTwoHundredPeersAtOnce applies 200 peers' Configurations at once. Then it kills the operator while more
+// are applied. Ranges that were given stay the same.
 func TestTwoHundredPeersAtOnce(t *testing.T) {
 	w := newWorld(t)
 	operator := w.start()
@@ -60,7 +60,7 @@ func TestTwoHundredPeersAtOnce(t *testing.T) {
 	}
 }
 
-// remotePeer are the ranges of a peer: equal to ours, inside of ours, or larger.
+// remotePeer returns the ranges of a peer: equal to ours, inside of ours, or larger.
 func remotePeer(i int) render.Networks {
 	pods := [][]networkingv1beta1.CIDR{
 		{"10.244.0.0/20"}, {"10.244.128.0/20"}, {"10.244.0.0/19", "10.123.0.0/20"}, {"10.96.0.0/20"}, {"100.64.0.0/20"},
@@ -95,7 +95,7 @@ func (w *world) atOnce(from, to int, do func(int) error) {
 	}
 }
 
-// untilRemapped waits for n peers, and returns what each of them got.
+// untilRemapped waits for n peers, and returns the ranges of each.
 func (w *world) untilRemapped(n int) map[string][]netip.Prefix {
 	w.t.Helper()
 	deadline := time.Now().Add(60 * time.Second)

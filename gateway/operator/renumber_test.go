@@ -28,8 +28,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// renumbered is a cluster with a peer whose pods are seen under another range, in
-// memory. What nodes and the gateway would say, the test does.
+// renumbered is a cluster in memory with a peer whose pods get another range. The test writes the reports of
+// nodes and the gateway.
 type renumbered struct {
 	client.Client
 	t      *testing.T
@@ -92,7 +92,7 @@ func newRenumbered(t *testing.T) *renumbered {
 
 func milan() render.Tenant { return render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"} }
 
-// restart forgets what the operator remembers.
+// restart forgets the operator's memory.
 func (w *renumbered) restart() {
 	around := ranges.NewSurroundings(w, w, &rest.Config{Host: "https://192.0.2.9:6443"})
 	w.r = &configurations{client: w, reader: w, allocator: ranges.NewAllocator(w, around, nil), namespace: "liqo"}
@@ -105,7 +105,7 @@ func (w *renumbered) get(o client.Object, namespace, name string) {
 	}
 }
 
-// look reconciles until nothing is written, with failures on the way.
+// look reconciles until nothing is written. Some writes fail.
 func (w *renumbered) look() *networkingv1beta1.Configuration {
 	w.t.Helper()
 	var last string
@@ -130,7 +130,7 @@ func (w *renumbered) look() *networkingv1beta1.Configuration {
 	return nil
 }
 
-// check holds at any time: who uses the range of the status is translated.
+// check tests a condition that is always true: the range in the status is translated.
 func (w *renumbered) check(conf *networkingv1beta1.Configuration) {
 	w.t.Helper()
 	also, err := wire.ParseAliases(conf)
@@ -153,7 +153,7 @@ func (w *renumbered) check(conf *networkingv1beta1.Configuration) {
 	}
 }
 
-// ask has an admin ask for another range, or a longer life of the former.
+// ask requests, as an admin, another range, or a longer life of the former range.
 func (w *renumbered) ask(leave string, keep time.Duration) {
 	w.t.Helper()
 	conf := &networkingv1beta1.Configuration{}
@@ -166,7 +166,7 @@ func (w *renumbered) ask(leave string, keep time.Duration) {
 	}
 }
 
-// say has nodes and gateway say that they have some ranges.
+// say writes the ranges that nodes and gateway report.
 func (w *renumbered) say(fabric, gateway, nodeA, nodeB []netip.Prefix) {
 	w.t.Helper()
 	dies := w.writes
@@ -207,8 +207,8 @@ func both(a, b string) []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix(a), netip.MustParsePrefix(b)}
 }
 
-// A peer is seen under another range only when nodes and gateway have it, and the
-// former one works for as long as was asked. The operator dies after each write once.
+// A peer gets another range only when nodes and gateway have it. The former range works for the requested
+// time. The operator ends once after each write.
 func TestAPeerIsRenumberedWithoutAGap(t *testing.T) {
 	for dies := range 8 {
 		t.Run(fmt.Sprint("a write fails: ", dies), func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestAPeerIsRenumberedWithoutAGap(t *testing.T) {
 				t.Errorf("got %v, %s: %s; want the new range alone", conf.Annotations, reason, message)
 			}
 			w.wantNetworks(after, string(external))
-			// And another time, from the second Network.
+			// The peer moves a second time, from the second Network.
 			w.say(nil, nil, nil, nil)
 			w.ask(after, 0)
 			w.writes = dies
@@ -281,7 +281,7 @@ func TestAPeerIsRenumberedWithoutAGap(t *testing.T) {
 	}
 }
 
-// wantNetworks are the ranges that are the peer's.
+// wantNetworks tests which ranges belong to the peer.
 func (w *renumbered) wantNetworks(want ...string) {
 	w.t.Helper()
 	var all ipamv1alpha1.NetworkList
@@ -308,7 +308,7 @@ func TestWithoutAGatewayAPeerIsRenumberedAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever takes a request back has what there was before.
+// A request that is taken back restores the state before it.
 func TestARequestThatIsTakenBackLeavesNothing(t *testing.T) {
 	w := newRenumbered(t)
 	before := w.look()
@@ -327,7 +327,7 @@ func TestARequestThatIsTakenBackLeavesNothing(t *testing.T) {
 	w.wantNetworks(string(before.Status.Remote.CIDR.Pod[0]), string(before.Status.Remote.CIDR.External[0]))
 }
 
-// What can't be done changes nothing, and says so.
+// An impossible request changes nothing, and the reason is reported.
 func TestAPeerStaysWhereThereIsNoOtherRange(t *testing.T) {
 	w := newRenumbered(t)
 	around := ranges.NewSurroundings(w, w, &rest.Config{Host: "https://192.0.2.9:6443"})
@@ -343,7 +343,7 @@ func TestAPeerStaysWhereThereIsNoOtherRange(t *testing.T) {
 	}
 }
 
-// What the cluster comes to need in a peer's range is said on the Configuration.
+// The Configuration shows addresses in a peer's range that the cluster needs later.
 func TestOverlapsWithWhatCameLaterAreSaid(t *testing.T) {
 	w := newRenumbered(t)
 	conf := w.look()
@@ -382,8 +382,8 @@ func TestOverlapsWithWhatCameLaterAreSaid(t *testing.T) {
 	}
 }
 
-// The pool of peers has room for a dozen networks as large as 10.0.0.0/8. The next peer is told so, and what to
-// do, and has a range soon after another one is gone.
+// The pool of peers has room for a dozen networks as large as 10.0.0.0/8. The next peer shows this, and what
+// to do. It gets a range soon after another peer is gone.
 func TestAPeerWithoutRoomIsToldWhatToDo(t *testing.T) {
 	w := newRenumbered(t)
 	peer := func(i int) *networkingv1beta1.Configuration {

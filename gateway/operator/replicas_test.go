@@ -16,7 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// testReplicas is a client whose template asks for two pods.
+// testReplicas uses a client whose template requests two pods.
 func (w *world) testReplicas() {
 	w.setReplicas(2)
 	defer w.setReplicas(1)
@@ -48,19 +48,19 @@ func (w *world) testReplicas() {
 	fabric := until(w, &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "turin"}}, "there",
 		func(*networkingv1beta1.InternalFabric) bool { return true })
 
-	// The older one holds the tunnel, and says so.
+	// The older pod holds the tunnel, and reports this.
 	w.patch(fabric, func() { fabric.Spec.GatewayIP, fabric.Spec.Interface.Gateway.IP = "10.244.0.21", "10.244.0.21" })
 	w.patch(pods[0], func() { pods[0].Labels[wire.LabelActive] = "true" })
 	until(w, gateway, "saying where its pod is", func(g *networkingv1beta1.GatewayClient) bool {
 		return g.Status.InternalEndpoint != nil && *g.Status.InternalEndpoint.IP == "10.244.0.21"
 	})
-	// A change that has the operator write the InternalFabric.
+	// The operator writes the InternalFabric after this change.
 	w.patch(gateway, func() { gateway.Spec.MTU = 1300 })
 	until(w, fabric, "changed", func(f *networkingv1beta1.InternalFabric) bool { return f.Spec.MTU == 1300 })
 	if fabric.Spec.GatewayIP != "10.244.0.21" || fabric.Spec.Interface.Gateway.IP != "10.244.0.21" {
 		w.t.Errorf("nodes are sent to %s, want them left with the pod that said that it holds the tunnel", fabric.Spec.GatewayIP)
 	}
-	// The other one takes over, and the operator hears of it.
+	// The other pod takes over, and the operator gets the change.
 	w.patch(fabric, func() { fabric.Spec.GatewayIP, fabric.Spec.Interface.Gateway.IP = "10.244.0.22", "10.244.0.22" })
 	w.patch(pods[0], func() { delete(pods[0].Labels, wire.LabelActive) })
 	w.patch(pods[1], func() { pods[1].Labels[wire.LabelActive] = "true" })
@@ -87,7 +87,7 @@ func (w *world) patch(o client.Object, change func()) {
 	}
 }
 
-// setReplicas changes the template for clients, as an admin may.
+// setReplicas changes the template for clients, as an admin may do.
 func (w *world) setReplicas(n int64) {
 	w.t.Helper()
 	template := clientKind.newTemplate()

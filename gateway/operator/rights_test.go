@@ -29,8 +29,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// TestRights has two peers: milan dials in, and turin, whose gateway has two pods,
-// is dialled. Each program works with the rights that it has on a cluster.
+// TestRights has two peers. milan dials in. turin is dialled, and its gateway has two pods. Each program
+// works with the rights that it has on a cluster.
 func TestRights(t *testing.T) {
 	abuses.Begin(t)
 	w := newWorld(t)
@@ -81,7 +81,7 @@ func TestRights(t *testing.T) {
 	t.Run("templates", func(t *testing.T) { w.under(t).testTemplates(server) })
 }
 
-// pod plays the kubelet.
+// pod acts as the kubelet.
 func (w *world) pod(gateway client.Object, name, ip string) {
 	w.t.Helper()
 	key := metav1.ObjectMeta{Namespace: gateway.GetNamespace(), Name: wire.GatewayObjectName(gateway.GetName())}
@@ -95,7 +95,7 @@ func (w *world) pod(gateway client.Object, name, ip string) {
 	}
 }
 
-// account is the API as a ServiceAccount may use it.
+// account returns a client of the API with the rights of a ServiceAccount.
 func (w *world) account(namespace, name string) client.Client {
 	w.t.Helper()
 	config := w.server.Account(namespace, name, "node-a")
@@ -111,8 +111,8 @@ func merge(patch string) client.Patch {
 	return client.RawPatch("application/merge-patch+json", []byte(patch))
 }
 
-// testGatewayRights does what turin's gateway does when one of its pods takes the
-// tunnel over, and reports.
+// testGatewayRights makes the requests of turin's gateway when one of its pods takes over the tunnel, and
+// reports.
 func (w *world) testGatewayRights() {
 	const namespace = "liqo-tenant-turin"
 	c := w.account(namespace, "turin")
@@ -176,18 +176,17 @@ func eventOf(namespace, about string) *unstructured.Unstructured {
 	}}
 }
 
-// abuse is what must not be possible. With an admin's rights it is: so it is refused
-// for want of rights, and for no other reason. internal/abuses says for which.
+// abuse is a request that has to be impossible. With an admin's rights it is possible, so missing rights are
+// the only reason for the refusal. internal/abuses names these rights.
 type abuse struct {
 	name string
 	do   func(client.Client) error
-	// nobody may, or it can't be tried as a dry run.
+	// nobody means that nobody may make the request, or that it can't be tried as a dry run.
 	nobody bool
 }
 
-// testAbuses tries what a program could do with its rights if somebody else had
-// its token. What a pod could do with forged packets of the fabric is tried in
-// gateway/linux.
+// testAbuses makes the requests that an attacker could make with a program's token. Package gateway/linux
+// tests forged packets of the fabric, which a pod could send.
 func (w *world) testAbuses() {
 	ctx := w.t.Context()
 	at := func(namespace, name string) metav1.ObjectMeta {
@@ -296,14 +295,14 @@ func (w *world) testAbuses() {
 	w.create(&corev1.Secret{ObjectMeta: at(milan, "bootstrap"), Type: corev1.SecretTypeBootstrapToken})
 	program := w.account("liqo", wire.OperatorName)
 	for _, b := range []client.Object{own("victim"), invited("victim")} {
-		// An API server acts on a new policy a moment later.
+		// An API server enforces a new policy a moment later.
 		for deadline := time.Now().Add(time.Minute); apply(b)(client.NewDryRunClient(program)) == nil; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				w.t.Fatal("nothing keeps the operator from giving itself rights")
 			}
 		}
 	}
-	// Each is the nearest to some of what is refused below.
+	// Each request is similar to a refused request below.
 	w.permitted("the operator", program, []abuse{
 		{name: "says how it does", do: patch(operator, `{"metadata":{"annotations":{"liqo-tui.dev/operator-status":"x"}}}`)},
 		{name: "asks for a Service at home", do: create(service("liqo", func(s *corev1.ServiceSpec) { s.Selector = nil }))},
@@ -503,7 +502,7 @@ func (w *world) refused(who string, c client.Client, all []abuse) {
 	w.t.Logf("%s: %d abuses, all refused", who, len(all))
 }
 
-// permitted tries what has to go on, without doing it.
+// permitted tries requests that have to stay possible, as dry runs.
 func (w *world) permitted(who string, c client.Client, all []abuse) {
 	w.t.Helper()
 	for _, a := range all {
@@ -511,8 +510,8 @@ func (w *world) permitted(who string, c client.Client, all []abuse) {
 	}
 }
 
-// testTemplates has an admin's template ask for what the operator gives to no
-// gateway: it changes nothing, and says so.
+// In testTemplates, an admin's template requests settings that the operator gives to no gateway. The template
+// changes nothing, and the reason is reported.
 func (w *world) testTemplates(server *networkingv1beta1.GatewayServer) {
 	template := serverKind.newTemplate()
 	if err := w.Get(w.t.Context(), client.ObjectKey{Namespace: "liqo", Name: wire.ServerTemplate}, template); err != nil {

@@ -16,7 +16,6 @@ import (
 // First the operator makes the next pair, and publishes its public key. When the peer is ready for it, the
 // next pair replaces the present one.
 
-// rotation is the next step with a gateway's keys.
 type rotation uint8
 
 const (
@@ -70,8 +69,8 @@ func (r *gateways) rotate(ctx context.Context, in *inputs, secret *corev1.Secret
 		delete(secret.Data, wire.SecretNextPrivate)
 		delete(secret.Data, wire.SecretNextPublic)
 	}
-	// The patch requires the version that was read. Otherwise, with an old cache, it could replace the next
-	// pair, which the peer may know already.
+	// The patch requires the version that was read. Otherwise, with an outdated cache, it could replace the
+	// next pair, which the peer may already know.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Patch(ctx, secret, patch, client.FieldOwner(FieldManager)); err != nil {
 		return nil, fmt.Errorf("rotate the keys of %s %s: %w", r.kind.name, in.gateway.Name, err)

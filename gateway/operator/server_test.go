@@ -11,8 +11,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/apitest"
 )
 
-// TestASharedServerIsAsNew makes objects of all sorts, in namespaces and not,
-// some that are about to go, and sees nothing of them afterwards.
+// TestASharedServerIsAsNew makes objects of all sorts, in namespaces and cluster-wide, some of which are
+// being deleted. Afterwards none of them exists.
 func TestASharedServerIsAsNew(t *testing.T) {
 	apitest.Require(t)
 	var before []string
@@ -35,7 +35,7 @@ func TestASharedServerIsAsNew(t *testing.T) {
 	})
 }
 
-// names are all objects' but those of the API server's own lease.
+// names returns the names of all objects except the API server's own Lease.
 func (w *world) names() []string {
 	w.t.Helper()
 	made, err := w.server.Made(w.t.Context())

@@ -19,7 +19,7 @@ import (
 // reporter publishes the state of the operator: in the log, on its own Deployment, and, if it can't work,
 // in an Event.
 type reporter struct {
-	client    client.Client // not cached: the cache has only the Deployments of gateways
+	client    client.Client // not cached, because the cache contains only the Deployments of gateways
 	recorder  events.EventRecorder
 	log       logr.Logger
 	namespace string
@@ -43,8 +43,8 @@ func (r *reporter) say(ctx context.Context, state wire.OperatorState, message st
 	return nil
 }
 
-// publish writes the status where the admin's program reads it. An operator that was started by hand has no
-// Deployment.
+// publish writes the status into the operator's Deployment, where the admin's program reads it. An operator
+// that was started by hand has no Deployment.
 func (r *reporter) publish(ctx context.Context, s wire.OperatorStatus) error {
 	d := &metav1.PartialObjectMetadata{}
 	d.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))

@@ -24,8 +24,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// testTakeBack has children follow what is removed from what they are made of:
-// a template's key, a gateway's setting, the last IP.
+// testTakeBack removes a template's key, a gateway's setting and the last IP. The children follow.
 func (w *world) testTakeBack() {
 	meta := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "gw-milan"}
 	w.takeBackHost(metav1.ObjectMeta{Namespace: meta.Namespace, Name: "gw-milan-hosts"})
@@ -35,8 +34,8 @@ func (w *world) testTakeBack() {
 	w.untilNothingIsApplied(client.ObjectKey{Namespace: meta.Namespace, Name: "milan"})
 }
 
-// untilNothingIsApplied reconciles a server again and again: nothing that the API
-// server adds may be taken for something that is to go.
+// untilNothingIsApplied reconciles a server again and again. A value that the API server adds must not count
+// as a value to remove.
 func (w *world) untilNothingIsApplied(key client.ObjectKey) {
 	w.t.Helper()
 	direct, err := client.NewWithWatch(w.config, client.Options{Scheme: w.Scheme()})
@@ -109,7 +108,7 @@ func (w *world) takeBackTemplateKey(meta metav1.ObjectMeta) {
 	until(w, &appsv1.Deployment{ObjectMeta: meta}, "as before", func(d *appsv1.Deployment) bool { return scraped(true)(d) && requests(d) })
 }
 
-// editServerTemplate returns what undoes it.
+// editServerTemplate edits the template, and returns a function that undoes the edit.
 func (w *world) editServerTemplate(edit func(*unstructured.Unstructured)) (restore func()) {
 	w.t.Helper()
 	template := serverKind.newTemplate()
@@ -130,8 +129,8 @@ func (w *world) editServerTemplate(edit func(*unstructured.Unstructured)) (resto
 	}
 }
 
-// takeBackNodePort leaves the number to Kubernetes. That keeps the one which the
-// Service has: whose it is, is all that tells.
+// takeBackNodePort leaves the number to Kubernetes, which keeps the Service's number. Only the
+// managed fields show the change.
 func (w *world) takeBackNodePort(meta metav1.ObjectMeta) {
 	asks := func(s *corev1.Service) bool {
 		return slices.ContainsFunc(s.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
@@ -165,8 +164,8 @@ func (w *world) takeBackLoadBalancerIP(meta metav1.ObjectMeta) {
 	})
 }
 
-// editServer changes the server's endpoint as an admin does, however often the
-// operator writes the object meanwhile.
+// editServer changes the server's endpoint as an admin does, also if the operator writes the object
+// meanwhile.
 func (w *world) editServer(edit func(*networkingv1beta1.Endpoint)) {
 	w.t.Helper()
 	server := &networkingv1beta1.GatewayServer{}
@@ -180,8 +179,8 @@ func (w *world) editServer(edit func(*networkingv1beta1.Endpoint)) {
 	}
 }
 
-// testPullSecrets has one Secret that the pod's namespace lacks, and one of which
-// somebody has put another there.
+// testPullSecrets has one Secret that is missing in the pod's namespace, and one Secret that another user has
+// replaced there.
 func (w *world) testPullSecrets() {
 	secret := func(namespace, name, password string) *corev1.Secret {
 		return &corev1.Secret{

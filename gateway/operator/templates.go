@@ -24,8 +24,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// othersAgain is how often the operator reads an object from which another program makes a gateway: it may
-// have no right to watch it.
+// othersAgain is the interval at which the operator reads an object from which another program makes a
+// gateway, because it may have no right to watch the object.
 const othersAgain = 5 * time.Second
 
 // ours reports whether ref names a template of Liqo's kind for this gateway. Changes of such templates are watched.
@@ -48,8 +48,8 @@ func (r *gateways) readTemplate(ctx context.Context, ref corev1.ObjectReference)
 		return t, fmt.Errorf("read gateway template %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
 	if t, err = render.ReadTemplate(o); err == nil && (t.Ours() != ours || !ours && t.Kind.Group != o.GroupVersionKind().Group) {
-		// Otherwise, anybody with the right to write templates could use the operator's rights to create
-		// objects.
+		// Without this check, everybody with the right to write templates could create objects with the
+		// operator's rights.
 		err = &render.FieldError{Field: ".spec.objectKind", Problem: fmt.Sprintf("a %s describes no %s: one of its own API group", o.GetKind(), t.Kind.GroupKind())}
 	}
 	if err != nil {
@@ -105,7 +105,6 @@ func readOthers(ctx context.Context, c client.Reader, want *unstructured.Unstruc
 	return s, nil
 }
 
-// child returns the reference for the gateway's status.
 func (p *prepared) child() *corev1.ObjectReference {
 	if p.other != nil {
 		return &corev1.ObjectReference{APIVersion: p.other.GetAPIVersion(), Kind: p.other.GetKind(), Namespace: p.other.GetNamespace(), Name: p.other.GetName()}
@@ -124,7 +123,7 @@ func (r *gateways) removeFormer(ctx context.Context, in *inputs, p *prepared, fo
 	child.SetName(former.Name)
 	err := r.deleteOrphan(ctx, child, in.gateway.Name)
 	if meta.IsNoMatchError(err) {
-		err = nil // its definition is gone, and the object with it
+		err = nil // the definition of the kind is gone, and the object with it
 	}
 	if p.service == nil {
 		err = errors.Join(err, r.deleteOrphan(ctx, &corev1.Service{ObjectMeta: in.gateway.Connection().ObjectMeta}, in.gateway.Name))

@@ -20,7 +20,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// testExamples has the API server take what each of the example templates renders to.
+// testExamples lets the API server accept the objects of each example template.
 func (w *world) testExamples() {
 	templates, err := networking.Templates("lab.local/liqo-gateway:dev")
 	if err != nil {
@@ -50,8 +50,8 @@ func (w *world) testExamples() {
 	}
 }
 
-// testAnotherKind is a gateway that another program makes, of a template of its own
-// kind, and then one of ours.
+// testAnotherKind uses a gateway that another program makes, from a template of its own kind, and then one of
+// our gateways.
 func (w *world) testAnotherKind() {
 	text, err := os.ReadFile("../../examples/networking/another-kind/udp.yaml")
 	if err != nil {
@@ -68,7 +68,7 @@ func (w *world) testAnotherKind() {
 			if err == nil {
 				break
 			}
-			// It takes a moment until a kind is served that was defined just now.
+			// A new kind is served a moment after its definition.
 			if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) || time.Now().After(deadline) {
 				w.t.Fatal(err)
 			}
@@ -113,7 +113,7 @@ func (w *world) testAnotherKind() {
 		w.t.Errorf("there are %d Deployments (%v)", len(ours.Items), err)
 	}
 
-	// A template may not have the operator make whatever the operator may.
+	// A template must not let the operator make every object that the operator may make.
 	for patch, want := range map[string]string{
 		`{"spec": {"objectKind": {"apiVersion": "apps/v1", "kind": "Deployment"}}}`:                                                                   ".spec.objectKind: a UDPServerTemplate describes no Deployment.apps",
 		`{"spec": {"objectKind": {"apiVersion": "tunnels.example/v1", "kind": "UDPServer"}, "template": {"metadata": {"namespace": "kube-system"}}}}`: `.metadata.namespace: "kube-system" is not the gateway's namespace`,
@@ -133,7 +133,7 @@ func (w *world) testAnotherKind() {
 		}
 	}
 
-	// Kinds of templates are those whose definition says so.
+	// A kind is a kind of template if its definition has the label.
 	if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(server), server); err != nil {
 		w.t.Fatal(err)
 	}

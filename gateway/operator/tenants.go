@@ -23,9 +23,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// tenants gives the operator its rights in a namespace only if an admin has made a Configuration there, or
-// a server for an invited peer that has no Configuration yet. So the operator can't read the Secrets of
-// other namespaces, nor create pods there. A reconcile request is for a namespace.
+// tenants gives the operator its rights in a namespace only if an admin has made a Configuration there, or a
+// server for an invited peer that has no Configuration yet. So the operator can neither read Secrets nor
+// create pods in other namespaces. A reconcile request is for a namespace.
 type tenants struct {
 	client  client.Client
 	home    string // namespace of the operator
@@ -47,7 +47,7 @@ func (r *tenants) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// accessNames are the names of the bindings. One of them is enough.
+// accessNames are the names of the bindings. Either is enough.
 var accessNames = []string{wire.OperatorName, wire.InvitedAccessName}
 
 // tenantAccess selects the bindings that tenants writes.
@@ -55,7 +55,8 @@ func tenantAccess() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool { return slices.Contains(accessNames, o.GetName()) })
 }
 
-// Reconcile keeps the bindings of one namespace. The Configurations or servers that they are for own them.
+// Reconcile keeps the bindings of one namespace. Each binding is owned by the Configuration or server that is
+// its reason.
 func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var list networkingv1beta1.ConfigurationList
 	if err := r.client.List(ctx, &list, client.InNamespace(req.Name)); err != nil {
@@ -103,12 +104,12 @@ func living[T any, O interface {
 }
 
 const (
-	// rightsLag is how long an API server may take to act on a change: on a Configuration that allows the
-	// binding, and on the binding itself.
+	// rightsLag is the longest time until an API server knows a change: of a Configuration that allows the
+	// binding, or of the binding itself.
 	rightsLag   = 5 * time.Second
 	rightsAgain = 50 * time.Millisecond
-	// kindsAgain is for an API server whose policies don't know Configurations yet: if another policy has
-	// parameters, policies discover new kinds only every 30 s.
+	// kindsAgain is the pause if the API server's policies don't know Configurations yet. If another policy
+	// has parameters, policies discover new kinds only every 30 s.
 	kindsAgain = time.Second
 )
 

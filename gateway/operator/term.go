@@ -17,20 +17,20 @@ import (
 )
 
 // Leader election. When a replica ends, it gives the lease back, and a waiting replica gets it within
-// retryPeriod; after a crash of the node, this takes leaseDuration more. The lease is written every
-// retryPeriod, all day long. A replica that can't write it stops its work retryPeriod + renewDeadline after
-// its last write, three seconds before another one may begin. The end of a term drops all caches, and the
-// next term lists everything again. That is the worst load for an etcd that is slow for a few seconds.
-// next term lists everything again: an etcd that is slow for a few seconds can bear that least of all.
+// retryPeriod. After a crash of the node, this takes leaseDuration more. The leader writes the lease every
+// retryPeriod. A replica that can't write it stops its work retryPeriod + renewDeadline after its last write,
+// three seconds before another replica may begin. The end of a term drops all caches, and the next term lists
+// everything again. That is the worst load for an etcd that is slow for a few seconds, so the times are not
+// shorter.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
 )
 
-// serve runs one term after another: this replica waits until it leads, and works until it loses the lease,
-// ctx ends, or something fails. An API server that does not answer for a while ends a term, but not the
-// process: the kubelet delays the restart of containers that end too often, for minutes.
+// serve runs one term after another. In a term, this replica waits until it leads, and works until it loses
+// the lease, ctx ends, or an error occurs. An API server that does not answer ends only the term: after
+// several ends of a process, the kubelet delays its restart for minutes.
 func (r *replica) serve(ctx context.Context) error {
 	if err := r.events.StartRecordingToSinkWithContext(ctx); err != nil {
 		return fmt.Errorf("record events: %w", err)
@@ -49,8 +49,8 @@ func (r *replica) serve(ctx context.Context) error {
 	}
 }
 
-// term is one period as leader. The lease is held until the work under it has ended, so client-go's own
-// ReleaseOnCancel is off.
+// term is one period as leader. The replica holds the lease until its work has ended, so ReleaseOnCancel of
+// client-go is off.
 func (r *replica) term(ctx context.Context) error {
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, r.options.Namespace, wire.OperatorName,
 		resourcelock.ResourceLockConfig{Identity: r.options.Identity}, rest.CopyConfig(r.config), renewDeadline)
@@ -99,7 +99,7 @@ func (r *replica) term(ctx context.Context) error {
 	return err
 }
 
-// giveBack lets another replica lead at once, if this one still holds the lease.
+// giveBack releases the lease if this replica still holds it, so that another one leads at once.
 func giveBack(ctx context.Context, lock resourcelock.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
 	defer cancel()
@@ -114,8 +114,8 @@ func giveBack(ctx context.Context, lock resourcelock.Interface) error {
 }
 
 // work reconciles until ctx ends, or Liqo is installed. Controllers can't be stopped and started again, so
-// each term has a new manager. All controllers are added before it starts: if one is added while the
-// manager stops, controller-runtime may wait for itself for ever.
+// each term has a new manager. All controllers are added before the manager starts: if one is added while the
+// manager stops, controller-runtime may wait for ever.
 func (r *replica) work(ctx context.Context) error {
 	r.health.leads()
 	status := &reporter{client: r.client, recorder: r.recorder, log: r.log, namespace: r.options.Namespace}

@@ -28,9 +28,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// TestLeadsAgain is one process through three misfortunes: an API server that answers
-// with errors, one that is silent for 6 s, which ends nothing, and one that is silent
-// for longer than the lease.
+// In TestLeadsAgain, one process meets three failures: an API server that answers with errors, one that does
+// not answer for 6 s, which ends nothing, and one that does not answer for longer than the lease.
 func TestLeadsAgain(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	w := newWorld(t)
@@ -95,8 +94,8 @@ func TestLeadsAgain(t *testing.T) {
 	})
 }
 
-// TestEndsAtAnyTime ends the operator while its controllers begin: in the first
-// moments of a process, several things start, and none may keep it from ending.
+// TestEndsAtAnyTime ends the operator while its controllers begin. In the first moments of a process, several
+// parts start, and none may prevent the end.
 func TestEndsAtAnyTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,7 +118,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 	}
 }
 
-// untilHealth waits for r to be in a state, and to say text about its readiness.
+// untilHealth waits until r has this state, and its readiness has this text.
 func (w *world) untilHealth(r *replica, want state, text string) {
 	w.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -141,7 +140,7 @@ func (w *world) untilHealth(r *replica, want state, text string) {
 	}
 }
 
-// apiServer is this world's process.
+// apiServer returns this world's process of the API server.
 func (w *world) apiServer() *os.Process {
 	w.t.Helper()
 	address, err := url.Parse(w.config.Host)

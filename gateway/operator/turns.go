@@ -23,19 +23,19 @@ import (
 )
 
 // turns replaces the pods of gateways one after the other. A new template, such as one with a newer image,
-// concerns all gateways of the cluster. If they were replaced at once, no peer could be reached meanwhile,
-// and with an image that does not run, none afterwards.
+// concerns all gateways of the cluster. If all were replaced at once, no peer could be reached meanwhile. If
+// the new image does not run, no peer could be reached afterwards either.
 type turns struct {
 	mu sync.Mutex
-	// applied are the generations of the Deployments that were applied last: the cache may have older ones.
+	// applied holds the last applied generations of the Deployments, because the cache may have older ones.
 	applied map[types.UID]int64
 }
 
-// turnAgain is how soon a gateway that waits asks again.
+// turnAgain is the time until a gateway that waits tries again.
 const turnAgain = time.Second
 
-// apply makes a gateway's Deployment as wanted. If it has to wait until another gateway is connected again,
-// waitsFor is that gateway.
+// apply writes a gateway's Deployment. If it has to wait until another gateway is connected again, waitsFor
+// is the name of that gateway.
 func (t *turns) apply(ctx context.Context, c client.Client, want *appsv1.Deployment) (waitsFor string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,8 +71,8 @@ func surges(d *appsv1.Deployment) bool {
 	return r != nil && r.MaxSurge != nil && r.MaxSurge.String() != "0"
 }
 
-// noRoom reports whether a quota allows no further pod: then the old one has to end before a new one starts.
-// Other reasons for a refusal would remain after that.
+// noRoom reports whether a quota allows no further pod, so that the old pod has to end before a new one
+// starts. Against other reasons for a refusal, this would not help.
 func noRoom(d *appsv1.Deployment) bool {
 	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
 		return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, "exceeded quota")
@@ -89,7 +89,7 @@ func (t *turns) busy(ctx context.Context, c client.Client, d *appsv1.Deployment)
 	for i := range all.Items {
 		shown[all.Items[i].UID] = all.Items[i].Generation
 	}
-	maps.DeleteFunc(t.applied, func(uid types.UID, applied int64) bool { // generations that the cache has by now, and those of deleted Deployments
+	maps.DeleteFunc(t.applied, func(uid types.UID, applied int64) bool { // generations that the cache has by now, and generations of deleted Deployments
 		now, there := shown[uid]
 		return !there || now >= applied
 	})

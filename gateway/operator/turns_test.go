@@ -16,8 +16,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// TestGatewaysAreReplacedOneAfterTheOther has a newer image for two gateways that
-// work, and one that does not.
+// In TestGatewaysAreReplacedOneAfterTheOther, three gateways get a newer image: two that work, and one that
+// does not work.
 func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
 	deployment := func(name, image string) *appsv1.Deployment {
 		d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
@@ -52,7 +52,8 @@ func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		status.Replicas, status.ObservedGeneration = 1, 99
-		// The gateway has been available all the time: its new pod was there before the old one ended.
+		// The gateway has been available all the time, because its new pod was there before the old pod
+		// ended.
 		status.Conditions = []appsv1.DeploymentCondition{
 			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))},
 			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable", LastUpdateTime: metav1.NewTime(time.Now())},
@@ -100,7 +101,7 @@ func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// Where a quota has no room for a second pod, the old one ends first.
+// If a quota has no room for a second pod, the old pod ends first.
 func TestAGatewayWithoutRoomForASecondPodIsReplacedInPlace(t *testing.T) {
 	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
 	d.Namespace, d.Name, d.Labels = "liqo-tenant-milan", "gw-milan", map[string]string{wire.LabelGatewayName: "milan"}

@@ -43,11 +43,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is for what comes at once where the machine has nothing else to do.
+// patience is the limit for events that come at once on an idle machine.
 const patience = time.Minute
 
-// world is a real API server with our operator on it, but without kubelets:
-// what pods would do is written by the test.
+// world is a real API server with our operator, but without kubelets. The test writes the status of pods.
 type world struct {
 	client.Client
 	t      testing.TB
@@ -55,7 +54,7 @@ type world struct {
 	server *apitest.Server
 }
 
-// newWorld is one with our operator installed, but not running.
+// newWorld returns a world in which our operator is installed and does not run.
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := startWorld(t)
@@ -63,7 +62,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// startWorld is one with nothing installed but the definitions.
+// startWorld returns a world that has only the definitions of kinds.
 func startWorld(t testing.TB) *world {
 	t.Helper()
 	s := apitest.Use(t, "../../render/crds")
@@ -87,10 +86,10 @@ func (w *world) runOperator() {
 	})
 }
 
-// as is the API as a program of ours may use it.
+// as returns access to the API with the rights of one of our programs.
 func (w *world) as(program string) *rest.Config { return w.server.Account("liqo", program, "node-a") }
 
-// install applies what `liqo-tui install` does.
+// install applies the objects of `liqo-tui install`.
 func (w *world) install(podCIDRs []string, serviceCIDR string) {
 	w.t.Helper()
 	objects := render.ClusterNetworks("liqo", wire.NetworkPodCIDR, podCIDRs, render.StatedByInstall)
@@ -100,7 +99,7 @@ func (w *world) install(podCIDRs []string, serviceCIDR string) {
 	w.installWith(render.InstallParams{}, objects...)
 }
 
-// installWith applies what an installation consists of, and more.
+// installWith applies the objects of an installation, and more.
 func (w *world) installWith(p render.InstallParams, more ...wire.Object) {
 	w.t.Helper()
 	p.ClusterID, p.Image = "rome", "lab.local/liqo-gateway:dev"
@@ -127,7 +126,7 @@ func (w *world) create(o client.Object) {
 	}
 }
 
-// until reads o again and again until it holds.
+// until reads o again and again until holds returns true.
 func until[O client.Object](w *world, o O, what string, holds func(O) bool) O {
 	w.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -196,8 +195,8 @@ func says(state wire.OperatorState, text string) func(*appsv1.Deployment) bool {
 	}
 }
 
-// untilEvent returns the Events of a namespace with this type and reason, of which
-// one has the text.
+// untilEvent waits for an Event with the text, and returns all Events of the namespace with this type and
+// reason.
 func (w *world) untilEvent(namespace, kind, reason, text string) (found []corev1.Event) {
 	w.t.Helper()
 	deadline := time.Now().Add(patience)

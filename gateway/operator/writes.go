@@ -19,17 +19,18 @@ type ownWrites struct {
 	made map[types.UID][]string // the resource versions that the writes have made
 }
 
-// kept is how many versions of an object are remembered: a reconciliation writes its metadata and its status.
+// kept is the number of remembered versions of an object, because a reconciliation writes its metadata and
+// its status.
 const kept = 4
 
 // Patch changes the object before into o, and updates o from the answer of the API server. [ownWrites.News]
-// drops the event of this write, unless somebody else has changed the object after before was read: then
-// the controller has decided about an old object.
+// drops the event of this write, unless another program has changed the object after before was read. In that
+// case the controller has decided about an old object.
 func (w *ownWrites) Patch(ctx context.Context, c client.Client, o, before client.Object, owner client.FieldOwner) error {
 	return w.write(o, func() error { return c.Patch(ctx, o, client.MergeFrom(before), owner) })
 }
 
-// PatchStatus is [ownWrites.Patch] for the status.
+// PatchStatus is like [ownWrites.Patch], for the status.
 func (w *ownWrites) PatchStatus(ctx context.Context, c client.Client, o, before client.Object, owner client.FieldOwner) error {
 	return w.write(o, func() error { return c.Status().Patch(ctx, o, client.MergeFrom(before), owner) })
 }
@@ -52,7 +53,7 @@ func (w *ownWrites) write(o client.Object, patch func() error) error {
 	return nil
 }
 
-// News selects all changes except own writes, and changes of these annotations.
+// News selects all changes except own writes and changes of these annotations.
 func (w *ownWrites) News(annotations ...string) predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -70,7 +71,7 @@ func (w *ownWrites) News(annotations ...string) predicate.Predicate {
 	}
 }
 
-// content is an object without these annotations, and without the fields that the API server maintains.
+// content returns an object without these annotations, and without the fields that the API server maintains.
 func content(o client.Object, annotations ...string) client.Object {
 	out := o.DeepCopyObject().(client.Object)
 	all := out.GetAnnotations()

@@ -14,7 +14,7 @@ import (
 
 const exampleProblem = "example.org/exampleProblem"
 
-// writer is a GatewayServer, and how many reconciliations its changes ask for.
+// writer is a GatewayServer, and the number of reconciliations that its changes cause.
 type writer struct {
 	client.Client
 	t      *testing.T
@@ -44,7 +44,7 @@ func (w *writer) now() *networkingv1beta1.GatewayServer {
 	return &s
 }
 
-// look has the watch tell of the object as it is now.
+// look delivers the present object, as a watch does.
 func (w *writer) look() {
 	w.t.Helper()
 	now := w.now()
@@ -54,7 +54,7 @@ func (w *writer) look() {
 	w.seen = now
 }
 
-// reconcile writes what follows from the object as the cache has it.
+// reconcile writes the results from the object in the cache.
 func (w *writer) reconcile() {
 	w.t.Helper()
 	o := w.seen.DeepCopy()
@@ -112,8 +112,8 @@ func TestOwnWritesAskForNothing(t *testing.T) {
 	}
 }
 
-// Somebody else writes between what the cache has and our write, and the watch tells of
-// both at once, as after an interruption.
+// Another program writes after the version in the cache and before our write. The watch delivers both at
+// once, as after an interruption.
 func TestAnotherWriteBesideOursIsNews(t *testing.T) {
 	w := newWriter(t)
 	w.change(func(s *networkingv1beta1.GatewayServer) { s.Spec.MTU = 1300 })

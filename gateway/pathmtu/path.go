@@ -3,9 +3,8 @@
 // Package pathmtu finds the longest packet that the path to a peer's gateway
 // carries (RFC 8899). It sends datagrams of the sizes in question.
 //
-// A question is: magic, kind, three zeros, a number, padding. The answer is the
-// same with another kind, and has the same length. So a path must carry it both
-// ways, and both ends find the same MTU.
+// A question consists of: magic, kind, three zeros, a number, padding. The answer has another kind, and
+// otherwise the same bytes. So a path must carry the length both ways, and both ends find the same MTU.
 package pathmtu
 
 import (
@@ -37,10 +36,10 @@ const (
 	answersPerSecond = 200
 	udpHeaders       = 28 // IPv4 20, UDP 8
 	tries            = 3
-	smallest         = 64 // a question that passes on every path that carries anything
+	smallest         = 64 // a question of this length passes on every path that carries anything
 )
 
-// Path asks and answers.
+// Path sends questions and answers.
 type Path struct {
 	socket  *net.UDPConn
 	peer    netip.AddrPort
@@ -54,10 +53,10 @@ type answer struct {
 	size   int
 }
 
-// Listen answers the peer's questions at own until ctx ends.
+// Listen answers the peer's questions at the address own until ctx ends.
 func Listen(ctx context.Context, own, peer netip.AddrPort) (*Path, error) {
-	// Without fragments, and whatever MTU the kernel has stored for the path: the
-	// question is which sizes pass.
+	// The socket sends no fragments, and ignores an MTU that the kernel has stored for the path, because the
+	// search tests which sizes pass.
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var option error
 		err := c.Control(func(fd uintptr) {
@@ -79,9 +78,8 @@ func Listen(ctx context.Context, own, peer netip.AddrPort) (*Path, error) {
 // counters.
 func (p *Path) Bytes() uint64 { return p.bytes.Load() }
 
-// Largest returns the size of the largest packet of at most upper bytes that
-// passes, in a tunnel that adds overhead bytes; 0 if no question was answered. It
-// waits for answers as long as wait.
+// Largest returns the size of the largest packet of at most upper bytes that passes, in a tunnel that adds
+// overhead bytes; 0 if no question was answered. It waits for the answers of each round for the time wait.
 func (p *Path) Largest(ctx context.Context, upper, overhead int, wait time.Duration) int {
 	s := newSearch(upper, overhead)
 	for ctx.Err() == nil {
@@ -97,9 +95,8 @@ func (p *Path) Largest(ctx context.Context, upper, overhead int, wait time.Durat
 	return s.passed
 }
 
-// Shrunk reports whether the path still carries small packets, but none of size
-// bytes. A busy machine answers late: an answer counts until the last try ends,
-// and one answer is enough.
+// Shrunk reports whether the path still carries small packets, but none of size bytes. One answer is enough,
+// and it may come until the last try ends, because a busy machine answers late.
 func (p *Path) Shrunk(ctx context.Context, size int, wait time.Duration) bool {
 	passed := map[int]bool{}
 	p.number++
@@ -112,8 +109,8 @@ func (p *Path) Shrunk(ctx context.Context, size int, wait time.Duration) bool {
 	return passed[smallest] // otherwise the peer is gone, which proves nothing about sizes
 }
 
-// ask sends questions of those sizes that have not passed, twice if need be, and
-// notes the sizes that came back.
+// ask sends questions of all sizes that are not in passed, up to twice, and adds the sizes of the answers to
+// passed.
 func (p *Path) ask(ctx context.Context, sizes []int, wait time.Duration, passed map[int]bool) {
 	for range 2 {
 		missing := 0
@@ -157,7 +154,6 @@ func (p *Path) send(size int) {
 	}
 }
 
-// serve answers questions and passes answers on until the socket is closed.
 func (p *Path) serve() {
 	buffer := make([]byte, 1<<16)
 	var second time.Time
@@ -187,13 +183,13 @@ func (p *Path) serve() {
 		case kindAnswer:
 			select {
 			case p.answers <- answer{binary.BigEndian.Uint32(b[numberOffset:]), n + udpHeaders}:
-			default: // nobody waits for it
+			default: // nobody waits for the answer
 			}
 		}
 	}
 }
 
-// count adds a datagram: padded to 16 bytes, with a header and an authenticator.
+// count adds the length of a datagram in the tunnel: padded to 16 bytes, with a header and an authenticator.
 func (p *Path) count(n int) {
 	const header = 32
 	p.bytes.Add(uint64((n+udpHeaders+15)/16*16 + header))

@@ -2,38 +2,37 @@ package pathmtu
 
 import "slices"
 
-// Outer packet sizes at which paths end, in bytes: Ethernet, less the overhead of PPPoE,
-// tunnels and clouds, after the table of RFC 1191, section 7.1. Clouds have 9001 (AWS),
-// 8896 (Google), and 8500 between networks. Pod networks take 50 bytes of those.
+// plateaus are outer packet sizes at which paths end, in bytes: Ethernet, less the overhead of PPPoE, tunnels
+// and clouds, after the table of RFC 1191, section 7.1. Clouds have 9001 (AWS), 8896 (Google), and 8500
+// between networks. Pod networks need 50 bytes of these sizes.
 var plateaus = []int{9001, 9000, 8951, 8896, 8846, 8500, 8450, 8000, 4352, 2002, 1500, 1492, 1480, 1460, 1450, 1440, 1420, 1400, 1380, 1360, 1340, 1320, 1300, 1280, 1260, 1200, 1100, 1006, 800, 700, 636}
 
-// A search costs two bursts: one question for each plateau, then one for each of
-// some sizes between the largest that passed and the smallest that did not.
+// refine is the number of sizes in the second burst of a search, between the largest size that passed and the
+// smallest that did not. The first burst has one question for each plateau.
 const refine = 16
 
 // search finds the largest packet that passes a path, from the questions that are
-// answered. All questions of a round leave at once. So a search takes as long as two
-// waits for an answer, whatever the size; halving the interval would take ten.
+// answered. All questions of a round leave at once. So a search takes two
+// waits for answers, whatever the size. A search by halves would take ten.
 type search struct {
 	overhead int // of the tunnel
-	passed   int // largest; 0: none
-	failed   int // smallest that is larger
+	passed   int // the largest size that passed; 0: none
+	failed   int // the smallest larger size that did not pass
 	round    int
 }
 
-// newSearch begins a search for a packet of at most upper bytes inside a tunnel
-// that adds overhead.
+// newSearch begins a search for a packet of at most upper bytes inside a tunnel that adds overhead.
 func newSearch(upper, overhead int) *search {
 	return &search{overhead: overhead, failed: upper + 1}
 }
 
-// sizes are the questions of the next round, largest first; none when the search is over.
+// sizes returns the questions of the next round, the largest first; none when the search is over.
 func (s *search) sizes() []int {
 	s.round++
 	var sizes []int
 	switch s.round {
 	case 1:
-		// Most paths carry the size that they promise.
+		// Most paths carry the largest size.
 		return []int{s.failed - 1}
 	case 2:
 		for _, p := range plateaus {
@@ -55,8 +54,8 @@ func (s *search) sizes() []int {
 	return sizes
 }
 
-// answered notes the sizes of a round that came back. If a smaller one was lost, that
-// proves nothing: a larger one passed.
+// answered notes which sizes of a round were answered. A lost smaller question proves nothing if a larger one
+// passed.
 func (s *search) answered(sent []int, answered func(size int) bool) {
 	for _, size := range sent {
 		if answered(size) {

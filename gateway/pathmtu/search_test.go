@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// run searches a path that carries inner packets of up to limit bytes.
+// runSearch searches a path that carries inner packets of up to limit bytes.
 func runSearch(limit, upper int, lost func(size int) bool) (found, rounds, questions int) {
 	s := newSearch(upper, 60)
 	for {
@@ -44,8 +44,7 @@ func TestSearchFindsWhatAPathCarries(t *testing.T) {
 	}
 }
 
-// A lost question makes the result smaller, never too large: packets of the found
-// size pass.
+// A lost question makes the result smaller, and never too large: packets of the found size pass.
 func TestSearchNeverFindsTooMuch(t *testing.T) {
 	for range 2000 {
 		limit, upper := 500+rand.IntN(9000), 600+rand.IntN(9000)

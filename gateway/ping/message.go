@@ -33,8 +33,7 @@ type message struct {
 var errMessage = errors.New("not a ping message")
 
 func newPing(clusterID string, now time.Time) ([]byte, error) {
-	// Without the monotonic reading, which is not part of the time stamp that
-	// comes back.
+	// The monotonic reading is removed, because it is not part of the time stamp in the answer.
 	b, err := json.Marshal(message{ClusterID: clusterID, Type: ping, TimeStamp: now.Round(0)})
 	if err != nil {
 		return nil, fmt.Errorf("encode ping: %w", err)
@@ -50,10 +49,9 @@ func parse(datagram []byte) (message, error) {
 	return m, nil
 }
 
-// answer returns the PONG for a PING. It keeps every byte except the value of
-// msgType, because another encoding could change the time stamp by which the
-// sender recognizes the answer. It reports false for anything that is not exactly
-// one PING.
+// answer returns the PONG for a PING. It keeps every byte except the value of msgType, because another
+// encoding could change the time stamp, by which the sender recognizes the answer. It returns false unless
+// the datagram is exactly one PING.
 func answer(datagram []byte) ([]byte, bool) {
 	if !json.Valid(datagram) {
 		return nil, false

@@ -9,26 +9,24 @@ import (
 	"time"
 )
 
-// Config of Run.
+// Config configures Run.
 type Config struct {
 	// ListenAddr is the gateway's own tunnel address, or 0.0.0.0, and the port.
 	ListenAddr netip.AddrPort
 	// PeerAddr is the other gateway's tunnel address. Datagrams from other
 	// addresses are ignored.
 	PeerAddr netip.AddrPort
-	// ClusterID is the peer's.
+	// ClusterID is the peer's ID.
 	ClusterID string
 	Timing    Timing
-	// Hurry asks for a ping now, but no sooner than 50 ms after the last; may
-	// be nil.
+	// Hurry requests a ping at once, but no sooner than 50 ms after the last ping. It may be nil.
 	Hurry <-chan struct{}
 	// OnChange is called with each new Status: at the start, after each answer,
 	// and when answers stop. Calls are never concurrent. It must not block.
 	OnChange func(Status)
 }
 
-// Run pings the peer and answers its pings until ctx ends, which is not an
-// error.
+// Run pings the peer and answers its pings until ctx ends. Then it returns nil.
 func Run(ctx context.Context, c Config) error {
 	socket, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(c.ListenAddr))
 	if err != nil {
@@ -48,7 +46,7 @@ func serve(ctx context.Context, socket *net.UDPConn, c Config) error {
 	failed := make(chan error, 1)
 	stopped := make(chan struct{})
 	defer func() {
-		// Unblocks the reader in either of its two places, and waits for it.
+		// This unblocks the reader at either place where it may wait, and waits for its end.
 		_ = socket.Close()
 		for range received {
 		}
@@ -77,7 +75,7 @@ func serve(ctx context.Context, socket *net.UDPConn, c Config) error {
 		case <-c.Hurry:
 			now := time.Now()
 			if early := minInterval - now.Sub(l.sent); early > 0 {
-				next.Reset(early) // a hurried caller must not wait for the next one
+				next.Reset(early) // the ping comes soon, and not only after the interval
 				continue
 			}
 			l.ping(now)
@@ -86,14 +84,13 @@ func serve(ctx context.Context, socket *net.UDPConn, c Config) error {
 		case d, ok := <-received:
 			if ok && l.handle(d) {
 				l.report(d.at)
-				// The first answer ends the eager phase.
+				// The first answer ends the time of frequent pings.
 				next.Reset(l.wait(d.at))
 			}
 		}
 	}
 }
 
-// read passes datagrams on until the socket is closed.
 func read(socket *net.UDPConn, received chan<- datagram) error {
 	buffer := make([]byte, maxMessage)
 	for {
@@ -115,7 +112,7 @@ type loop struct {
 	tracker  *Tracker
 	reported *Status
 	sent     time.Time // the last ping
-	second   time.Time // in which answers are counted
+	second   time.Time // the second in which answers are counted
 	answers  int
 }
 
@@ -125,8 +122,8 @@ const (
 	answersPerSecond = 100
 )
 
-// wait is the time until the next ping or the end of the wait for an answer,
-// whichever is sooner: so "Error" is not late by up to an interval.
+// wait returns the time until the next ping or the end of the wait for an answer, whichever is sooner. So the
+// status Error is not late by up to an interval.
 func (l *loop) wait(now time.Time) time.Duration {
 	w := l.tracker.Interval()
 	if e := l.tracker.Expires(); e.After(now) {
@@ -143,8 +140,7 @@ func (l *loop) ping(now time.Time) {
 	}
 	l.sent = now
 	l.tracker.Sent(now)
-	// A ping that can't be sent, for example because a route is missing yet, is
-	// like one without an answer.
+	// A ping that can't be sent, for example because there is no route yet, counts as unanswered.
 	_, _ = l.socket.WriteToUDPAddrPort(b, l.config.PeerAddr)
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// ends gives a socket on each of two loopback addresses.
+// ends returns a socket on each of two loopback addresses.
 func ends(t *testing.T) (ours, theirs *net.UDPConn) {
 	t.Helper()
 	listen := func(ip string) *net.UDPConn {
@@ -85,8 +85,8 @@ func TestTwoProbesConnectAndNoticeTheEnd(t *testing.T) {
 	}
 }
 
-// A peer that floods gets so many answers a second and no more, and neither its
-// floods nor its junk keep the ping from what it is there for.
+// A peer that floods gets a limited number of answers per second. Its floods and invalid packets don't
+// disturb the ping.
 func TestFloodsAndJunkChangeNothing(t *testing.T) {
 	ours, peer := ends(t)
 	l := loop{socket: ours, config: Config{PeerAddr: address(peer), ClusterID: "rome"}, tracker: NewTracker(Timing{})}
@@ -105,7 +105,7 @@ func TestFloodsAndJunkChangeNothing(t *testing.T) {
 			}
 		}
 	}
-	// A second later it is answered again.
+	// A second later, the peer gets answers again.
 	l.handle(datagram{at(0).Add(1500 * time.Millisecond), address(peer), question})
 
 	var own message
@@ -182,9 +182,8 @@ func TestProbeAnswersAndBelievesThePeerOnly(t *testing.T) {
 	}
 	reply := sent
 	reply.Type = pong
-	// None of these is an answer. The socket keeps their order, and the
-	// stranger's question is behind its forgery, so that what the peer gets
-	// afterwards shows that all were read.
+	// None of these packets is an answer. The socket keeps their order, and the stranger sends a question
+	// after its forgery. So the peer's next packet proves that all were read.
 	send(stranger, reply)
 	forged := reply
 	forged.TimeStamp = forged.TimeStamp.Add(-time.Nanosecond)

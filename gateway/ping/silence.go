@@ -6,17 +6,16 @@ import (
 )
 
 const (
-	// surelySilent is the time after the last answer from which the traffic belongs to the
-	// silence. The next ping leaves after 2 s at the latest. So by then a broken path was
-	// broken, and packets on the way have arrived, or never will.
+	// surelySilent is the time after the last answer from which all traffic belongs to the silence: the next
+	// ping was sent after 2 s at the latest, and older packets have arrived or are lost.
 	surelySilent = 4 * time.Second
-	// silenceMark is the time between two marks, silenceSpan their largest age.
+	// silenceMark is the time between two marks, and silenceSpan is their largest age.
 	silenceMark = time.Second
 	silenceSpan = 8 * time.Second
 )
 
-// Silence is the traffic of a tunnel while its pings are not answered. It shows whether the
-// path is cut, or the peer is still heard. It is not safe for concurrent use.
+// Silence is the traffic of a tunnel while its pings are not answered. It shows whether the path is cut, or
+// packets of the peer still arrive. It is not safe for concurrent use.
 type Silence struct{ marks []mark }
 
 // mark is the tunnel's traffic until a moment.
@@ -38,7 +37,7 @@ func (s *Silence) Note(now, lastReply time.Time, carried Traffic) {
 	s.marks = slices.DeleteFunc(s.marks, func(m mark) bool { return now.Sub(m.at) > silenceSpan })
 }
 
-// Moved is the latest traffic in the silence, and its duration; 0 if there is no silence.
+// Moved returns the latest traffic in the silence, and its duration; 0 if there is no silence.
 func (s *Silence) Moved(now time.Time, carried Traffic) (Traffic, time.Duration) {
 	if len(s.marks) == 0 {
 		return Traffic{}, 0

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What is told of a silence was carried in it: neither before the last answer, nor on its
-// way then, nor long ago.
+// Silence reports only bytes that were carried while the peer was silent: none from before the last answer,
+// none on their way at that time, and none from long ago.
 func TestSilenceTellsWhatIsCarriedInIt(t *testing.T) {
 	var s Silence
 	var carried Traffic
@@ -42,7 +42,7 @@ func TestSilenceTellsWhatIsCarriedInIt(t *testing.T) {
 	expect(19, Traffic{}, 0)
 }
 
-// Before the first answer there is nothing that has fallen silent.
+// Before the first answer, a peer can't become silent.
 func TestWhoWasNeverHeardIsNotSilent(t *testing.T) {
 	var s Silence
 	for i := range 20 {

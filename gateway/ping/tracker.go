@@ -7,8 +7,8 @@ import (
 // Value is Liqo's ConnectionStatusConditionType, the value of a Connection.
 type Value string
 
-// Connecting lasts until the first answer. Unlike in Liqo, a peer that has not appeared yet
-// is not an Error.
+// Connecting lasts until the first answer. In Liqo, a peer that has not appeared yet is an Error; here it is
+// Connecting.
 const (
 	Connecting Value = "Connecting"
 	Connected  Value = "Connected"
@@ -18,17 +18,15 @@ const (
 // DefaultInterval is the time between two pings, the same as of Liqo's gateways.
 const DefaultInterval = 2 * time.Second
 
-// Timing of pings. The zero value of a field means its default.
+// Timing contains the times of pings. The zero value of a field means its default.
 type Timing struct {
 	// Interval between pings; default DefaultInterval.
 	Interval time.Duration
-	// Eager is the interval until the first answer; default 200 ms, so that a new
-	// connection is seen at once, and not up to 2 s later.
+	// Eager is the interval until the first answer; default 200 ms, so that a new connection is seen at once.
 	Eager time.Duration
-	// Threshold is how many intervals without an answer are an Error; default 4. Liqo's
-	// gateways have 5, and lose that many pings. Ours ping more often as soon as nothing
-	// comes back (see Watchdog), so that 8 s of silence are a dozen pings, and a screen
-	// shows within 10 s what is broken.
+	// Threshold is the number of intervals without an answer after which the status is Error; default 4.
+	// Liqo's gateways have 5. Our gateways ping more often when no answer comes (see Watchdog), so 8 s of
+	// silence are a dozen lost pings, and a screen shows the error within 10 s.
 	Threshold int
 	// Window is the number of pings over which loss is counted; default 30.
 	Window int
@@ -73,10 +71,10 @@ type sentPing struct {
 	answered bool
 }
 
-// NewTracker starts in Connecting.
+// NewTracker returns a Tracker with the status Connecting.
 func NewTracker(t Timing) *Tracker { return &Tracker{timing: t.withDefaults()} }
 
-// Interval is the present time between pings.
+// Interval returns the present time between pings.
 func (t *Tracker) Interval() time.Duration {
 	if t.newest.IsZero() { // no latency measured yet
 		return t.timing.Eager
@@ -84,7 +82,7 @@ func (t *Tracker) Interval() time.Duration {
 	return t.timing.Interval
 }
 
-// Sent notes that a ping left.
+// Sent notes that a ping was sent.
 func (t *Tracker) Sent(now time.Time) {
 	t.pings = append(t.pings, sentPing{at: now})
 	if extra := len(t.pings) - t.timing.Window; extra > 0 {
@@ -92,12 +90,11 @@ func (t *Tracker) Sent(now time.Time) {
 	}
 }
 
-// Received notes an answer to the ping that was sent at sentAt, and reports
-// whether there is one that was not answered yet; anything else is ignored.
+// Received notes an answer to the ping that was sent at sentAt. It returns false, and ignores the answer, if
+// there is no such ping, or if it is already answered.
 //
-// Pings are recognized by the wall clock, which is what the wire carries, but
-// timed by the monotonic one if Sent's times have it: a clock that is set
-// meanwhile does not change the latency.
+// Pings are recognized by the wall clock, because the answer contains this time. The latency is measured by
+// the monotonic clock, if Sent's times have it, so that a change of the wall clock does not matter.
 func (t *Tracker) Received(now, sentAt time.Time) bool {
 	for i := range t.pings {
 		p := &t.pings[i]
@@ -110,11 +107,10 @@ func (t *Tracker) Received(now, sentAt time.Time) bool {
 			t.latency = max(0, now.Sub(p.at))
 		}
 		if t.lastReply.IsZero() {
-			// This ping may have waited in WireGuard's queue for the handshake: it proves
-			// the path, but its round trip is too long (seen: 1240 ms, when the next ping
-			// took 1 ms). The pings before it were lost because there was no peer, not
-			// because the path is bad, and later ones may still be in that queue. So all
-			// are forgotten.
+			// This ping may have waited in WireGuard's queue for the handshake. It proves the path, but its
+			// round trip is too long (1240 ms in a measurement, when the next ping took 1 ms). Earlier pings
+			// were lost because there was no peer, not because the path is bad, and later pings may still be
+			// in that queue. So all other pings are forgotten.
 			t.pings = append(t.pings[:0], t.pings[i])
 		}
 		t.lastReply = now
@@ -123,7 +119,7 @@ func (t *Tracker) Received(now, sentAt time.Time) bool {
 	return false
 }
 
-// Status is the status at now.
+// Status returns the status at the time now.
 func (t *Tracker) Status(now time.Time) Status {
 	s := Status{Value: Connecting, Latency: t.latency, LastReply: t.lastReply}
 	if t.lastReply.IsZero() {
@@ -135,7 +131,7 @@ func (t *Tracker) Status(now time.Time) Status {
 	}
 	judged, lost := 0, 0
 	for _, p := range t.pings {
-		// A ping on its way is neither lost nor answered.
+		// A recent ping is neither lost nor answered.
 		if !p.answered && now.Sub(p.at) < t.timing.Interval {
 			continue
 		}
@@ -150,7 +146,7 @@ func (t *Tracker) Status(now time.Time) Status {
 	return s
 }
 
-// Expires is when the Status changes if nothing is received: the end of the wait for an
+// Expires returns the time at which the Status changes if nothing is received: the end of the wait for an
 // answer. It is zero if there is no such wait.
 func (t *Tracker) Expires() time.Time {
 	if t.lastReply.IsZero() {

@@ -72,7 +72,7 @@ func TestLatencyIsThatOfTheNewestPing(t *testing.T) {
 	}
 }
 
-// answered is a tracker whose first ping has been answered just before 0.
+// answered returns a tracker whose first ping was answered just before 0.
 func answered() *Tracker {
 	tr := NewTracker(Timing{})
 	tr.Sent(at(-2))
@@ -105,7 +105,7 @@ func TestLossCountsFromTheFirstAnswerAndLeavesOutPingsOnTheWay(t *testing.T) {
 			tr.Received(at(now+0.01), at(now))
 		}
 	}
-	// 1, 3 and 7 answered, 5 lost, 9 on its way.
+	// 1, 3 and 7 are answered, 5 is lost, and 9 is on its way.
 	if got, want := tr.Status(at(9.5)).Loss, 0.25; got != want {
 		t.Errorf("loss with a ping on its way: got %v, want %v", got, want)
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// watch has a tunnel send or hear every 100 ms, as the letters say (s, h, b for
-// both, . for neither), and returns the advice after each as letters.
+// watch simulates a tunnel that sends or hears every 100 ms, as the letters say (s, h, b for both, . for
+// neither). It returns the advice after each letter, also as letters.
 func watch(letters string, latency time.Duration) string {
 	var w Watchdog
 	var t Traffic
@@ -53,8 +53,8 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// A handshake over a satellite takes 700 ms, and each redial forgets the one before.
-// The path's latency may not be known, or have been another one.
+// A handshake over a satellite takes 700 ms, and each redial forgets the handshake before. The latency of the
+// path may be unknown or outdated.
 func TestWatchdogLeavesTimeForAnAnswerFromFarAway(t *testing.T) {
 	for latency, within := range map[time.Duration]int{0: 10_000, 20 * time.Millisecond: 15_000} {
 		var w Watchdog
@@ -75,8 +75,8 @@ func TestWatchdogLeavesTimeForAnAnswerFromFarAway(t *testing.T) {
 	}
 }
 
-// A handshake takes a second where CPU is scarce, also to a peer that was near, and one that was begun
-// before the last redial does not count. The peer is found within 3 s of the first redial.
+// A handshake takes a second if CPU is scarce, also to a near peer. A handshake from before the last redial
+// does not count. The peer is found within 3 s after the first redial.
 func TestWatchdogHearsAnAnswerThatTakesASecond(t *testing.T) {
 	for _, latency := range []time.Duration{0, time.Millisecond} {
 		var w Watchdog
@@ -104,8 +104,7 @@ func TestWatchdogHearsAnAnswerThatTakesASecond(t *testing.T) {
 	}
 }
 
-// Counters begin anew when a device is made again, which is no sign of life,
-// and what has come since then is.
+// A new device starts its counters again. This is no sign of life, but later packets are.
 func TestWatchdogSurvivesNewCounters(t *testing.T) {
 	var w Watchdog
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -123,7 +122,7 @@ func TestWatchdogSurvivesNewCounters(t *testing.T) {
 	}
 }
 
-// Packets of the peer come in, and none of ours arrives there.
+// Packets of the peer arrive here, and our packets do not arrive there.
 func TestWatchdogNoticesAPathInOneDirection(t *testing.T) {
 	var w Watchdog
 	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -141,8 +140,8 @@ func TestWatchdogNoticesAPathInOneDirection(t *testing.T) {
 	}
 }
 
-// TestNobodyIsRedialledUnasked has one ping be lost of an otherwise idle tunnel,
-// which is looked at as seldom as the watchdog allows.
+// In TestNobodyIsRedialledUnasked, an idle tunnel loses one ping. The watchdog is called as seldom as it
+// allows.
 func TestNobodyIsRedialledUnasked(t *testing.T) {
 	for _, heard := range []bool{false, true} { // the peer's own pings still come
 		for phase := time.Duration(0); phase < DefaultInterval; phase += 10 * time.Millisecond {
@@ -179,14 +178,14 @@ func TestNobodyIsRedialledUnasked(t *testing.T) {
 	}
 }
 
-// The peer's gateway has stopped answering pings, and its WireGuard works: the
-// handshake of a redial proves it, and the session is left alone from then on.
+// The peer's gateway has stopped answering pings, and its WireGuard works. The handshake of a redial proves
+// this, and then the session stays.
 func TestPeerThatOnlyStopsAnsweringPingsIsLeftAlone(t *testing.T) {
 	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	pings := Status{LastReply: start, Latency: time.Millisecond}
 	for name, carries := range map[string]func(i uint64) Traffic{
 		"traffic both ways": func(i uint64) Traffic { return Traffic{Sent: 1000 * i, Received: 1000 * i} },
-		// WireGuard answers what it has received with an empty packet after 10 s.
+		// After 10 s without its own data, WireGuard answers received packets with an empty packet.
 		"traffic to the peer only": func(i uint64) Traffic { return Traffic{Sent: 1000 * i, Received: 32 * (i / 100)} },
 	} {
 		var dog Watchdog
@@ -208,7 +207,7 @@ func TestPeerThatOnlyStopsAnsweringPingsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Where pings are not answered anyway, WireGuard's own answers tell.
+// If pings are never answered, WireGuard's own answers show that the peer lives.
 func TestPeerThatAnswersNoPingsAndIsGoneIsDialled(t *testing.T) {
 	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	pings, handshake := Status{LastReply: start, Latency: time.Millisecond}, start.Add(4*time.Second)
@@ -225,7 +224,7 @@ func TestPeerThatAnswersNoPingsAndIsGoneIsDialled(t *testing.T) {
 	t.Error("never dialled again")
 }
 
-// dialledInVain returns when a peer that is never heard is dialled, as the tunnel asks: ten times
+// dialledInVain returns the times at which a silent peer is dialled. The tunnel calls the watchdog ten times
 // a second.
 func dialledInVain(w *Watchdog, start time.Time, latency, during time.Duration) (redials []time.Time) {
 	for now := start; now.Before(start.Add(during)); now = now.Add(100 * time.Millisecond) {
@@ -236,8 +235,8 @@ func dialledInVain(w *Watchdog, start time.Time, latency, during time.Duration) 
 	return redials
 }
 
-// A gateway whose peer is away for long costs the routers on the way little, and finds it
-// within a bound all the same.
+// A gateway whose peer is away for long loads the routers on the path little, and still finds the peer within
+// a limit.
 func TestWhoIsAwayForLongIsDialledSeldom(t *testing.T) {
 	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	for _, latency := range []time.Duration{0, 20 * time.Millisecond} {

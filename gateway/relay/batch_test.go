@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What arrives in one call leaves with the same borders, by the kernel's cuts or one by one.
+// Datagrams that arrive in one call leave with the same borders, cut by the kernel or one by one.
 func TestDatagramsKeepTheirBorders(t *testing.T) {
 	several := func(n, size, last int) []byte {
 		data := make([]byte, (n-1)*size+last)
@@ -47,8 +47,8 @@ func TestDatagramsKeepTheirBorders(t *testing.T) {
 	}
 }
 
-// Packets of one sender that arrive in one call are judged one by one: copies and packets without
-// a session are left out, and each of the others goes to its own peer.
+// Packets of one sender that arrive in one call are judged one by one. Copies and packets without a session
+// are dropped, and each other packet goes to its own peer.
 func TestPacketsThatArriveTogetherAreJudgedApart(t *testing.T) {
 	ports := relayed(t)
 	client, server, other := newSocket(listen(t, "127.0.0.1")), listen(t, "127.0.0.1"), listen(t, "127.0.0.1")

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// relayAt names the variable by which this test starts itself as a relay.
+// relayAt is the environment variable with which this test starts itself as a relay.
 const relayAt = "RELAY_AT"
 
 func TestMain(m *testing.M) {
@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// BenchmarkRelay passes on data from one gateway to the other. The relay is a process of its own, so
-// that its use of a processor is its own. The sender sends as WireGuard's program does, up to 44 packets at once.
+// BenchmarkRelay measures data from one gateway to the other. The relay is a separate process, so that its
+// CPU time can be measured. The sender sends up to 44 packets at once, as WireGuard's program does.
 func BenchmarkRelay(b *testing.B) {
 	const size, atOnce, ahead = 1420, 44, 20
 	first := freePorts(b)

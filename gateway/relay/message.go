@@ -8,7 +8,7 @@ type kind uint32
 const (
 	none       kind = 0
 	initiation kind = 1 // begins a handshake
-	response   kind = 2 // answers it
+	response   kind = 2 // answers an initiation
 	cookie     kind = 3 // sent instead of an answer: asks the sender to prove its address first
 	transport  kind = 4
 )
@@ -27,11 +27,11 @@ type message struct {
 	// receiver is the index that the message's receiver has chosen (all but an
 	// initiation).
 	receiver uint32
-	counter  uint64 // of a transport message: no two of a session have the same
+	counter  uint64 // of a transport message, unique in its session
 }
 
-// read returns a message of kind none if the packet is not one of WireGuard's. The three
-// bytes after the type are zero in all of them.
+// read returns a message of kind none if the packet is no WireGuard message. The three bytes after the type
+// are zero in all WireGuard messages.
 func read(packet []byte) message {
 	if len(packet) < transportMin {
 		return message{}

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package relay passes on the packets of two gateways of which neither can be dialled:
-// each dials a UDP port of its own at the relay. The relay sees only ciphertext, and has
-// no key: it can do nothing to a connection but end it.
+// Package relay passes on the packets of two gateways that can't be dialled. Each gateway dials a UDP port of
+// its own at the relay. The relay has no key and sees only ciphertext, so it can only interrupt a connection,
+// and not change it.
 package relay
 
 import (
@@ -19,18 +19,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Config of a relay.
+// Config configures a relay.
 type Config struct {
 	// Listen is the UDP address that one gateway dials. The other one dials the next port.
 	Listen netip.AddrPort
-	// Allow are the networks that gateways may be in; none: any.
+	// Allow are the networks of allowed gateways; none: all.
 	Allow []netip.Prefix
 	Log   *slog.Logger
 }
 
 const longest = 1 << 16
 
-// Run relays until ctx ends. An error names the port that can't be opened.
+// Run relays until ctx ends. The error names the port that can't be opened.
 func Run(ctx context.Context, c Config) error {
 	if c.Listen.Port() == 0 || c.Listen.Port() == 1<<16-1 {
 		return fmt.Errorf("listen at UDP port %d: want a port below 65535 that is not 0, since the next one is needed too", c.Listen.Port())
@@ -40,7 +40,7 @@ func Run(ctx context.Context, c Config) error {
 		port := c.Listen.Port() + uint16(i)
 		at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(c.Listen.Addr(), port))
 		if c.Listen.Addr() == netip.IPv6Unspecified() {
-			at.IP = nil // the same, but where the kernel has no IPv6, it is all of IPv4
+			at.IP = nil // the same, but this also works if the kernel has no IPv6
 		}
 		conn, err := net.ListenUDP("udp", at)
 		if err != nil {
@@ -81,7 +81,7 @@ type relay struct {
 	table   *table
 }
 
-// group is a part of what was received, whose datagrams go to the same addresses.
+// group is a part of the received datagrams that is sent to the same addresses.
 type group struct {
 	data []byte
 	to   []netip.AddrPort
@@ -112,7 +112,8 @@ func (r *relay) passFrom(port int) error {
 	}
 }
 
-// decide appends to groups the datagrams that have arrived at a port, with the addresses to which each goes.
+// decide splits the datagrams that have arrived at a port into groups with the same addresses, and appends
+// them to groups.
 func (r *relay) decide(groups []group, port int, from netip.AddrPort, data []byte, size int) []group {
 	now := time.Now()
 	r.mu.Lock()
@@ -129,8 +130,8 @@ func (r *relay) decide(groups []group, port int, from netip.AddrPort, data []byt
 	return groups
 }
 
-// machine returns a function that lists this machine's addresses. It reads them again
-// after a while, because they may change.
+// machine returns a function that lists this machine's addresses. The function reads them again after a
+// while, because they may change.
 func machine() func() []netip.Addr {
 	const good = 5 * time.Second
 	var own []netip.Addr
@@ -138,7 +139,7 @@ func machine() func() []netip.Addr {
 	return func() []netip.Addr {
 		if now := time.Now(); now.Sub(read) > good {
 			read, own = now, own[:0]
-			all, _ := net.InterfaceAddrs() // without them a packet comes back once, and no more
+			all, _ := net.InterfaceAddrs() // without the addresses, a packet in a circle is stopped when it arrives again
 			for _, a := range all {
 				if p, err := netip.ParsePrefix(a.String()); err == nil {
 					own = append(own, p.Addr().Unmap())

@@ -17,7 +17,7 @@ import (
 	"golang.zx2c4.com/wireguard/device"
 )
 
-// These make messages as WireGuard does, as far as one without keys can see.
+// These functions make messages like WireGuard's, as far as their content is visible without keys.
 
 func initiationOf(sender uint32) []byte {
 	return wire(initiation, device.MessageInitiationSize, sender)
@@ -42,7 +42,7 @@ func wire(k kind, size int, words ...uint32) []byte {
 	return b
 }
 
-// relayed is a relay with both of its ports.
+// relayed runs a relay, and returns both of its ports.
 func relayed(t *testing.T, allow ...netip.Prefix) (ports [2]netip.AddrPort) {
 	t.Helper()
 	var conns [2]*net.UDPConn
@@ -79,10 +79,11 @@ func send(t testing.TB, c *net.UDPConn, to netip.AddrPort, packet []byte) {
 	}
 }
 
-// shake completes a handshake: the server chooses an index. It returns the answer as the client has got it.
+// shake completes a handshake, for which the server chooses an index. It returns the answer that the client
+// has received.
 func shake(t testing.TB, client, server *net.UDPConn, ports [2]netip.AddrPort, chosen uint32) message {
 	t.Helper()
-	// The first initiation finds nobody, and one that comes then may overtake it.
+	// The first initiation finds no peer, and a later one may overtake it.
 	for index := chosen << 8; ; index++ {
 		send(t, client, ports[0], initiationOf(index))
 		send(t, server, ports[1], initiationOf(index+1<<16))
@@ -102,7 +103,7 @@ func shake(t testing.TB, client, server *net.UDPConn, ports [2]netip.AddrPort, c
 	}
 }
 
-// receive returns the next message of a kind; one of kind none if there is none within a time.
+// receive returns the next message of a kind, or a message of kind none if none comes within a time.
 func receive(t testing.TB, c *net.UDPConn, k kind, within time.Duration) message {
 	t.Helper()
 	buffer := make([]byte, longest)
@@ -121,12 +122,12 @@ func receive(t testing.TB, c *net.UDPConn, k kind, within time.Duration) message
 	}
 }
 
-// Gateways of which each dials, and answers, as WireGuard does. A stranger gets nothing.
+// Both gateways dial, and answer as WireGuard does. A stranger gets no packet.
 func TestTwoGatewaysThatDialHearEachOther(t *testing.T) {
 	ports := relayed(t)
 	client, server, stranger := listen(t, "127.0.0.1"), listen(t, "127.0.0.1"), listen(t, "127.0.0.2")
 	answer := shake(t, client, server, ports, 77)
-	// All that was sent twice has gone through when this has.
+	// When this packet has passed, all repeated packets have passed.
 	for counter := range uint64(3) {
 		for _, port := range ports {
 			send(t, stranger, port, dataFor(77, counter+9, 0))

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// answerWithin is how long after an initiation an answer may come. WireGuard begins another
+	// answerWithin is the longest time between an initiation and its answer. WireGuard begins another
 	// handshake after 5 s (REKEY_TIMEOUT).
 	answerWithin = 5 * time.Second
-	// sessionLife is how long a session lives at most after its handshake. WireGuard does not use
-	// keys for more than 180 s (REJECT_AFTER_TIME).
+	// sessionLife is the longest time of a session after its handshake. WireGuard does not use keys for more
+	// than 180 s (REJECT_AFTER_TIME).
 	sessionLife = 190 * time.Second
 	// silentFor is the time without a packet from one of the two gateways after which a session
 	// ends. Gateways ping every 2 s. WireGuard without pings sends a keepalive every 25 s.
@@ -37,13 +37,12 @@ const (
 	// address waits after its last initiation. Gateways send at least one every 15 s.
 	maxWaiting = 64
 	waitFor    = 20 * time.Second
-	// firstPerSecond and firstBurst limit the addresses that begin to wait after their first
-	// initiation. An address that sends a second one waits without this limit. A gateway sends
-	// again, and a sender with made-up addresses rarely uses one twice. So a flood keeps no gateway
-	// out.
+	// firstPerSecond and firstBurst limit the addresses that begin to wait after their first initiation. An
+	// address that sends a second one waits without this limit. A gateway sends a second initiation, but a
+	// sender with made-up addresses rarely uses one twice. So a flood keeps no gateway out.
 	firstPerSecond, firstBurst = 2, 20
-	// Each initiation from a waiting address earns it perWaiting initiations from the other port,
-	// up to allWaiting unused ones. So nobody can use a relay to flood other machines.
+	// For each initiation, a waiting address gets up to perWaiting initiations from the other port, and keeps
+	// a right to allWaiting at most. So nobody can use a relay to flood other machines.
 	perWaiting, allWaiting = 2, 8
 	// The first logBurst entries about gateways are logged at once. After them, one entry is logged
 	// every logEvery.
@@ -70,7 +69,6 @@ type table struct {
 	flows    map[flow]*session
 }
 
-// portState is the state of one of the two ports.
 type portState struct {
 	attempts []attempt // a ring: when it is full, a new attempt replaces the oldest one
 	oldest   int       // the position of the oldest attempt, when the ring is full
@@ -82,8 +80,8 @@ type portState struct {
 	unknown, known, first budget
 }
 
-// attempt is an initiation that the limits allowed. Even if there was nobody to pass it on to, the
-// relay remembers its index, to notice packets that go in a circle.
+// attempt is an initiation that the limits allowed. The relay remembers the index of every attempt, to notice
+// packets that go in a circle.
 type attempt struct {
 	from  netip.AddrPort
 	index uint32
@@ -199,7 +197,6 @@ func (t *table) begin(now time.Time, port int, from netip.AddrPort, index uint32
 	return to
 }
 
-// isOwn reports whether an address is this relay's own.
 func (t *table) isOwn(a netip.AddrPort) bool {
 	return slices.Contains(t.ports[:], a.Port()) && (a.Addr().IsLoopback() || slices.Contains(t.own(), a.Addr()))
 }
@@ -337,7 +334,6 @@ func (s *session) flows() [2]flow {
 	return [2]flow{{0, s.ends[0], s.index[1]}, {1, s.ends[1], s.index[0]}}
 }
 
-// alive reports whether a session still passes packets on.
 func (s *session) alive(now time.Time) bool {
 	return now.Sub(s.made) < sessionLife && now.Sub(s.heard[0]) < silentFor && now.Sub(s.heard[1]) < silentFor
 }
@@ -350,7 +346,6 @@ func (t *table) session(now time.Time, f flow) *session {
 	return nil
 }
 
-// count returns the number of sessions for which match is true.
 func (t *table) count(match func(*session) bool) (n int) {
 	for _, s := range t.sessions {
 		if match(s) {
@@ -385,7 +380,6 @@ func (t *table) dropFirst(match func(*session) bool) bool {
 	return i >= 0
 }
 
-// knows reports whether an address has a session at a port.
 func (t *table) knows(now time.Time, port int, a netip.AddrPort) bool {
 	return slices.ContainsFunc(t.sessions, func(s *session) bool { return s.ends[port] == a && s.alive(now) })
 }
@@ -424,7 +418,7 @@ type budget struct {
 	at               time.Time
 }
 
-// take reports whether it may happen now, and counts it if so.
+// take reports whether the event may happen now, and counts it if so.
 func (b *budget) take(now time.Time) bool {
 	b.used = max(0, b.used-now.Sub(b.at).Seconds()*b.perSecond)
 	b.at = now

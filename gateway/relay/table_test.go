@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// network is a relay, and what the addresses around it get of it. The gateways' packets
-// are made up: what they are to each other, WireGuard tells them, and no relay.
+// network is a relay, and the packets that the addresses around it get. The gateways' packets are invented,
+// because only WireGuard reads their content, and no relay.
 type network struct {
 	*table
 	t   *testing.T
@@ -39,7 +39,7 @@ func newNetwork(t *testing.T, allow ...string) *network {
 	return n
 }
 
-// send sends to a port, and returns to whom the relay passes it on.
+// send sends to a port, and returns the addresses to which the relay sends the packet.
 func (n *network) send(port int, from string, packet []byte) (to []string) {
 	for _, a := range n.pass(n.now, port, netip.MustParseAddrPort(from), packet) {
 		to = append(to, a.String())
@@ -50,7 +50,7 @@ func (n *network) send(port int, from string, packet []byte) (to []string) {
 
 func (n *network) wait(d time.Duration) { n.now = n.now.Add(d) }
 
-// handshake is one that a gateway at port begins, and its peer answers.
+// handshake simulates a handshake that a gateway at port begins and its peer answers.
 func (n *network) handshake(port int, from, peer string, sender, answer uint32) (made bool) {
 	if !slices.Contains(n.send(port, from, initiationOf(sender)), peer) {
 		return false
@@ -58,7 +58,7 @@ func (n *network) handshake(port int, from, peer string, sender, answer uint32) 
 	return slices.Equal(n.send(1-port, peer, responseOf(answer, sender)), []string{from})
 }
 
-// connected is a network whose gateways have met, with indices 100 and 200.
+// connected returns a network whose gateways have met, with indices 100 and 200.
 func connected(t *testing.T, allow ...string) *network {
 	t.Helper()
 	n := newNetwork(t, allow...)
@@ -71,7 +71,7 @@ func connected(t *testing.T, allow ...string) *network {
 	return n
 }
 
-// expect says whether the gateways hear each other, by the session of their first handshake.
+// expect tests whether the gateways hear each other, by the session of their first handshake.
 func (n *network) expect(want bool) {
 	n.t.Helper()
 	counter := uint64(n.now.UnixNano())
@@ -83,7 +83,7 @@ func (n *network) expect(want bool) {
 	}
 }
 
-// A source can be made up, and so can all that does not depend on what somebody has heard.
+// An attacker can invent a source, and all content that does not depend on a received packet.
 func TestWhoIsNotAnsweredGetsNothingAndTakesNothing(t *testing.T) {
 	n := connected(t)
 	for _, stranger := range []string{"198.51.100.66:1", "198.51.100.7:40001", "203.0.113.8:40000"} { // two are behind a gateway's address
@@ -149,8 +149,8 @@ func TestAGatewayMovesAndItsPeersAnswerMakesTheWay(t *testing.T) {
 	}
 }
 
-// Both have others in their place at once, as when all routers of both sites restart; or the
-// relay has restarted, and knows nobody.
+// Both gateways get other addresses at once, as when all routers of both sites restart. Or the relay has
+// restarted, and knows nobody.
 func TestGatewaysThatNobodyKnowsFindEachOther(t *testing.T) {
 	for name, n := range map[string]*network{"moved": connected(t), "relay restarted": newNetwork(t)} {
 		if to := n.send(1, "203.0.113.50:51840", initiationOf(301)); slices.Contains(to, "198.51.100.50:1") {
@@ -162,8 +162,8 @@ func TestGatewaysThatNobodyKnowsFindEachOther(t *testing.T) {
 	}
 }
 
-// A flood of made-up sources goes on while both gateways come back at other addresses. They
-// dial as gateways do: the server from one port, the client twice from each.
+// A flood of invented sources continues while both gateways return with other addresses. They dial as
+// gateways do: the server from one port, the client twice from each port.
 func TestAFloodKeepsNobodyOut(t *testing.T) {
 	for name, moved := range map[string][2]string{
 		"client": {"198.51.100.50", server}, "server": {"198.51.100.7", "203.0.113.50:51840"}, "both": {"198.51.100.50", "203.0.113.50:51840"},
@@ -197,10 +197,10 @@ func TestAFloodKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// Nobody learns that a packet was passed on who was made its sender.
+// An address that was invented as a sender gets no packet.
 func TestARelayIsOfNoUseToFloodOthers(t *testing.T) {
-	// What an address is sent for the packets that came from there, whatever comes at the
-	// other port: two for each, eight at most.
+	// The number of packets that an address gets for its own packets is limited, whatever comes at the other
+	// port: two for each, and at most eight.
 	for dialled, want := range map[int]int{1: 2, 2: 4, 4: 8, 5: 8, 100: 8} {
 		const victim = "192.0.2.53:53"
 		n := newNetwork(t)
@@ -244,8 +244,8 @@ func TestARelayIsOfNoUseToFloodOthers(t *testing.T) {
 	}
 }
 
-// What a relay sends to one of its own ports, it passes on, and so for ever. It does not
-// know all of its own addresses: routers translate most public ones.
+// If the relay sent to one of its own ports, it would pass on the packet for ever. It does not know all of
+// its addresses, because routers translate most public addresses.
 func TestNothingGoesInACircle(t *testing.T) {
 	at := func(ip string, port int) string { return fmt.Sprintf("%s:%d", ip, 51840+port) }
 	for name, relays := range map[string][]string{
@@ -283,7 +283,7 @@ func TestNothingGoesInACircle(t *testing.T) {
 					}
 				}
 			}
-			// Who makes up all of these packets knows all of the indices.
+			// The sender of all of these packets knows all indices.
 			forged := 0
 			forge := func(data func() []byte) {
 				for i := range all {
@@ -348,7 +348,7 @@ func TestSessionsEnd(t *testing.T) {
 	n.expect(false)
 }
 
-// WireGuard uses the keys before, the present and the next ones.
+// WireGuard uses the previous, the present and the next keys.
 func TestGatewaysGoOnWithTheKeysBefore(t *testing.T) {
 	n := connected(t)
 	for i := range uint32(50) {
@@ -365,7 +365,7 @@ func TestGatewaysGoOnWithTheKeysBefore(t *testing.T) {
 	}
 }
 
-// A gateway under load answers with a cookie, and so does who gets its response.
+// A gateway under load answers with a cookie, and also the gateway that gets its response.
 func TestCookiesArePassedOnAndAdmitNobody(t *testing.T) {
 	n := connected(t)
 	const moved = "198.51.100.50:1"
@@ -392,7 +392,7 @@ func TestStrangersThatMeetKeepNoGatewayOut(t *testing.T) {
 			n.handshake(0, a, b, 60_000+i, 70_000+i)
 		}
 	}
-	// Before the gateways: of those that were there first, some are silent in the end.
+	// The strangers come before the gateways, and some of the first strangers become silent.
 	for i := range uint32(10) {
 		n.wait(100 * time.Millisecond)
 		a, b := fmt.Sprintf("192.0.2.1:%d", i+1), fmt.Sprintf("192.0.2.2:%d", i+1)
@@ -420,7 +420,7 @@ func TestStrangersThatMeetKeepNoGatewayOut(t *testing.T) {
 	}
 }
 
-// Nothing that strangers send makes the relay remember, or log, more and more.
+// The packets of strangers do not make the relay's memory or log grow without limit.
 func TestWhatIsRememberedAndLoggedIsBounded(t *testing.T) {
 	n := connected(t)
 	for i := range uint32(200_000) {

@@ -27,7 +27,7 @@ type Access struct {
 	Certificate, Key, Token []byte
 }
 
-// Config returns a client configuration. Each transport that is made from it has connections of its own:
+// Config returns a client configuration. Transports that are made from it don't share connections, because
 // client-go shares none if a configuration has a proxy function.
 func (a Access) Config() (*rest.Config, error) {
 	config := &rest.Config{
@@ -69,8 +69,8 @@ func New(a Access, wrap transport.WrapperFunc) (*Cluster, error) {
 // Close closes the idle connections. The others are closed when they have been idle for a while.
 func (c *Cluster) Close() { c.HTTP.CloseIdleConnections() }
 
-// connections are the connections to one cluster. After a request without an answer, they are replaced:
-// HTTP/2 notices only after 45 s that the other end is gone without closing.
+// connections are the connections to one cluster. After a request without an answer, they are replaced,
+// because HTTP/2 notices only after 45 s that the other end has disappeared.
 type connections struct {
 	config *rest.Config
 
@@ -84,7 +84,6 @@ func (c *connections) current() http.RoundTripper {
 	return c.now
 }
 
-// RoundTrip sends a request.
 func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	by := c.current()
 	answer, err := by.RoundTrip(r)
@@ -102,7 +101,6 @@ func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// CloseIdleConnections implements the interface that [http.Client] checks for.
 func (c *connections) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(c.current()) }
 
 // Clients keeps one client for each cluster. The caller defines what a key means.
@@ -116,7 +114,7 @@ type Clients struct {
 	all map[client.ObjectKey]*Cluster
 }
 
-// Get returns the client for a key. It is the same one as long as the access is the same.
+// Get returns the client for a key. It returns the same client as long as the access is the same.
 func (c *Clients) Get(key client.ObjectKey, a Access) (*Cluster, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

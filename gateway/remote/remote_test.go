@@ -23,7 +23,7 @@ import (
 
 var someone = client.ObjectKey{Namespace: "liqo-tenant-milan", Name: "milan"}
 
-// apiServer refuses everything, after what hold does. opened and open count connections.
+// apiServer refuses every request after hold has returned. opened and open count connections.
 func apiServer(t *testing.T, hold http.HandlerFunc) (a remote.Access, opened, open *atomic.Int32) {
 	t.Helper()
 	opened, open = new(atomic.Int32), new(atomic.Int32)
@@ -100,7 +100,7 @@ func through(t *testing.T, opened *atomic.Int32) string {
 	return s.URL
 }
 
-// However often a cluster is asked, and by a proxy too, it is one connection.
+// All requests to a cluster use one connection, also through a proxy.
 func TestQuestionsShareAConnection(t *testing.T) {
 	a, opened, _ := apiServer(t, nil)
 	all, proxied := newClients(t), new(atomic.Int32)
@@ -120,8 +120,7 @@ func TestQuestionsShareAConnection(t *testing.T) {
 	}
 }
 
-// Whatever else the access consists of, it counts from the next question on, and the
-// connection before is closed.
+// A change of any part of the access takes effect at the next request, and the earlier connection is closed.
 func TestAnotherAccessIsAnotherConnection(t *testing.T) {
 	a, opened, open := apiServer(t, nil)
 	all := newClients(t)
@@ -149,7 +148,7 @@ func TestAnotherAccessIsAnotherConnection(t *testing.T) {
 	}
 }
 
-// After a question without an answer the next one does not wait for the connection of that.
+// After a request without an answer, the next request does not wait for the same connection.
 func TestAQuestionWithoutAnAnswerEndsItsConnection(t *testing.T) {
 	held, asked := make(chan struct{}), make(chan struct{}, 2)
 	a, opened, _ := apiServer(t, func(http.ResponseWriter, *http.Request) {

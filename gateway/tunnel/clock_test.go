@@ -18,8 +18,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 )
 
-// The client's gateway moves to a machine whose clock is behind that of the one before. What
-// that one has sent last is made here, as no machine has two clocks.
+// The client's gateway moves to a machine whose clock is behind the clock of the earlier machine. The test
+// makes the last packet of the earlier machine, because no machine has two clocks.
 func TestClientMovesToAMachineWhoseClockIsBehind(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
@@ -40,12 +40,11 @@ func TestClientMovesToAMachineWhoseClockIsBehind(t *testing.T) {
 	})
 	started := time.Now()
 	p.ofClient = p.client.Start(p.wanted(p.client, p.server))
-	// The server waits 1.5 s, and what it forgets every 3 s it may have forgotten just before.
+	// The server waits 1.5 s, and it may have forgotten the packet, because it forgets every 3 s.
 	linuxtest.Bound(t, "client's clock an hour behind", p.stream.Gap(started), 4*time.Second)
 }
 
-// initiationAt is the message that begins a handshake at a time (WireGuard's paper, section
-// 5.4.2).
+// initiationAt returns the message that begins a handshake at a time (WireGuard's paper, section 5.4.2).
 func initiationAt(t *testing.T, own *ecdh.PrivateKey, peer []byte, at time.Time) []byte {
 	t.Helper()
 	sum := func(parts ...[]byte) []byte {
@@ -62,7 +61,7 @@ func initiationAt(t *testing.T, own *ecdh.PrivateKey, peer []byte, at time.Time)
 		}
 		return h.Sum(nil)
 	}
-	// derive is KDF2: the next chaining key, and a key.
+	// derive is KDF2. It returns the next chaining key, and a key.
 	derive := func(chain, input []byte) (next, key []byte) {
 		secret := mac(chain, input)
 		next = mac(secret, []byte{1})

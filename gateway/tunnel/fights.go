@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// fights remembers the times of each repair. After a person's mistake, one repair is enough.
-// A program that works against us makes the same change again and again.
+// fights holds the times of each repair. After a person's mistake, one repair is enough. Several repairs of
+// the same thing mean that a program works against us.
 type fights map[string][]time.Time
 
 const (
@@ -38,7 +38,7 @@ func (f fights) forget(now time.Time) {
 	}
 }
 
-// frequent lists, sorted, the things that were repaired too often.
+// frequent returns the things that were repaired too often, sorted.
 func (f fights) frequent(now time.Time) []string {
 	f.forget(now)
 	var lines []string

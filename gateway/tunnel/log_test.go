@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 )
 
-// A device that goes down takes thousands of routes with it.
+// A device that goes down loses thousands of routes.
 func TestManyRepairsAreFewLines(t *testing.T) {
 	var changes []string
 	for i := range 10_000 {

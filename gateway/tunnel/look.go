@@ -16,7 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
 )
 
-// watch has the values that one look at the tunnel leaves for the next look.
+// watch holds the values that one look at the tunnel leaves for the next look.
 type watch struct {
 	dog     ping.Watchdog
 	carried ping.Traffic
@@ -41,7 +41,6 @@ func (t *Tunnel) look(ctx context.Context) error {
 	}
 }
 
-// lookOnce looks at the tunnel once, and returns the time until the next look.
 func (t *Tunnel) lookOnce(w *watch) time.Duration {
 	peer, err := t.config.Kernel.Peer(t.device)
 	switch {
@@ -67,8 +66,8 @@ func (t *Tunnel) lookOnce(w *watch) time.Duration {
 	advice := w.dog.Advise(now, w.carried, pings, peer.Handshake)
 	switch advice {
 	case ping.Fine:
-		// Only a handshake proves that the peer is back. A packet alone does not: it may be a handshake of
-		// a server that dials but can't hear this end.
+		// Only a handshake proves that the peer is back. A packet is no proof: it may be a handshake of a
+		// server that dials but does not receive this end's packets.
 		if w.redials > 0 && !peer.Handshake.IsZero() {
 			t.pingNow() // so that the state is connected at once
 			w.redials = 0
@@ -177,7 +176,7 @@ func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) ping.Status {
 	t.mu.Unlock()
 	if promote {
 		t.config.Log.Info("the peer uses its next key", "key", next.String())
-		_ = t.sync() // Status has the error
+		_ = t.sync() // Status contains the error
 	}
 	if moved || promote {
 		t.config.Changed()
@@ -187,16 +186,16 @@ func (t *Tunnel) notePeer(now time.Time, peer linux.PeerStats) ping.Status {
 
 const (
 	// forgetAfter is the time of silence after which a server creates WireGuard's entry of its client anew.
-	// After a shorter silence, Liqo's client goes on with its session keys, so the server keeps them, too.
+	// After a shorter silence, Liqo's client keeps its session keys, so the server keeps them, too.
 	// forgetEvery is the shortest time between two such renewals.
 	forgetAfter, forgetEvery = 1500 * time.Millisecond, 3 * time.Second
 )
 
-// forget creates WireGuard's entry of a silent client anew. Only a server needs it. The entry has the time stamp
-// of the last handshake, and WireGuard refuses handshakes with an earlier time stamp. The client may be a new
-// process on a machine whose clock is behind. Without forget, the server would refuse its handshakes until
-// this clock has reached the time stamp. After forget, an attacker can send a recorded handshake once more, but
-// learns no key.
+// forget creates WireGuard's entry of a silent client anew. Only a server needs this. The entry has the time
+// stamp of the last handshake, and WireGuard refuses handshakes with an earlier time stamp. The client may be
+// a new process on a machine whose clock is behind. Without forget, the server would refuse its handshakes
+// until this clock has reached the time stamp. After forget, an attacker can send a recorded handshake once
+// more, but learns no key.
 func (t *Tunnel) forget(now time.Time) {
 	t.mu.Lock()
 	early := now.Sub(t.heard) < forgetAfter || now.Sub(t.forgotten) < forgetEvery
@@ -278,7 +277,7 @@ func (t *Tunnel) redial(n int) {
 		}
 		to = t.chosen
 	}
-	change := t.config.Role == gateway.Client && portIsDue(n, now, t.ported) // a server's port is the one of its Service
+	change := t.config.Role == gateway.Client && portIsDue(n, now, t.ported) // a server's port must be that of its Service
 	if change {
 		t.ported = now
 	}
@@ -286,7 +285,7 @@ func (t *Tunnel) redial(n int) {
 	t.config.Changed()
 	if to.IsValid() && len(all) > 1 {
 		t.config.Log.Info("no answer; trying the server's next address", "endpoint", to)
-		_ = t.sync() // Status has the error
+		_ = t.sync() // Status contains the error
 	}
 	var err error
 	if change {
@@ -358,8 +357,8 @@ func (t *Tunnel) Status(now time.Time) Status {
 		Heard: t.heard, Redialled: t.redialled, Standby: t.standby,
 	}
 	s.Moved, s.MovedOver = t.silence.Moved(now, ping.Traffic{Sent: t.peer.Sent, Received: t.peer.Received})
-	// The peer uses its next key as soon as it reads it here. So the key is reported only if the kernel
-	// already accepts it: otherwise the peer's first packets would be lost.
+	// The peer uses its next key as soon as it reads the key in our report. So the key is reported only if
+	// the kernel already accepts it. Otherwise the peer's first packets would be lost.
 	if next := t.wanted.next(); next == t.admitted.PublicKey || next == t.admitted.NextKey {
 		s.NextKey = next
 	}

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// verifyInterval is how often a path in use is tested for the longest packets. If a path
+	// verifyInterval is the interval at which a path in use is tested for the longest packets. If a path
 	// shrinks without an ICMP error, traffic stalls for about this time.
 	verifyInterval = 2 * time.Second
-	// raiseInterval is how often a path that carries less than the device is tested for
-	// longer packets (RFC 8899, PMTU_RAISE_TIMER).
+	// raiseInterval is the interval at which a path that carries less than the device is tested for longer
+	// packets (RFC 8899, PMTU_RAISE_TIMER).
 	raiseInterval = 10 * time.Minute
-	// retryInterval is how often, in the end, a peer is tested that answers no questions, and a path that
-	// is narrow. Our gateways answer while they run, sometimes late; Liqo's never do.
+	// retryInterval is the longest interval of two tests: of a peer that answers no questions, and of a path
+	// that is narrow. Our gateways answer while they run, sometimes late. Liqo's gateways never answer.
 	retryInterval = time.Minute
-	// narrow is what a path should carry at least, in bytes: what IPv6 asks of every link.
+	// narrow is the MTU that a path should have at least, in bytes. IPv6 requires it of every link.
 	narrow = 1280
-	// inUse is more than the bytes of pings between two verifications.
+	// inUse is more than the bytes of the pings between two verifications.
 	inUse = 3000
 )
 
-// measure finds the longest packet that passes, and tests again and again that it still does.
+// measure finds the longest packet that passes, and repeats the test at intervals.
 func (t *Tunnel) measure(ctx context.Context) error {
 	select {
 	case <-t.up:
@@ -55,12 +55,12 @@ func (t *Tunnel) measure(ctx context.Context) error {
 	}
 }
 
-// meter decides when to ask.
+// meter decides when to send questions.
 type meter struct {
 	tunnel   *Tunnel
 	path     *pathmtu.Path
 	routed   netip.AddrPort // the endpoint whose route was last looked up
-	asked    time.Time      // when that was
+	asked    time.Time      // the time of that look-up
 	endpoint netip.AddrPort // the endpoint for which the following fields hold
 	link     int            // the device's MTU at the time of the search
 	found    int            // the result of the last search; 0: no question was answered
@@ -79,8 +79,8 @@ func (m *meter) step(ctx context.Context, now time.Time) {
 	if pings.Value != ping.Connected || link == 0 {
 		return
 	}
-	// We also count questions that were sent while there was no peer, and WireGuard does not.
-	// So this can be below zero.
+	// The result can be negative, because we count questions that were sent while there was no peer, and
+	// WireGuard does not.
 	carried := int64(peer.Sent+peer.Received) - int64(m.path.Bytes())
 	wait := max(100*time.Millisecond, 2*pings.Latency+50*time.Millisecond)
 	switch {
@@ -101,8 +101,8 @@ func (m *meter) step(ctx context.Context, now time.Time) {
 	t.setPathMTU(best)
 }
 
-// again is the time between two searches on the same path. One that has become narrow may be repaired at
-// any time, and few are narrow, so they are tested as often as silent peers.
+// again returns the time between two searches on the same path. A path that has become narrow may be repaired
+// at any time, and few are narrow, so it is tested as often as a silent peer.
 func (m *meter) again() time.Duration {
 	switch {
 	case m.found == 0:
@@ -124,7 +124,7 @@ func (m *meter) route(now time.Time) {
 	}
 	mtu, err := linux.MTUTo(endpoint.Addr())
 	if err != nil {
-		return // there may be a route later; the last known MTU counts until then
+		return // there may be a route later; the last known MTU is used until then
 	}
 	m.routed, m.asked = endpoint, now
 	t.mu.Lock()
@@ -132,7 +132,7 @@ func (m *meter) route(now time.Time) {
 	t.wayMTU = mtu
 	t.mu.Unlock()
 	if changed {
-		_ = t.sync() // reported by Status
+		_ = t.sync() // Status contains the error
 	}
 }
 
@@ -144,7 +144,7 @@ func (m *meter) search(ctx context.Context, link int, wait time.Duration) {
 	m.unanswered++
 }
 
-// setPathMTU sets the longest packet to the peer: senders of longer packets get an error.
+// setPathMTU sets the length of the longest packet to the peer. A sender of a longer packet gets an error.
 func (t *Tunnel) setPathMTU(mtu int) {
 	t.mu.Lock()
 	changed := t.pathMTU != mtu
@@ -154,6 +154,6 @@ func (t *Tunnel) setPathMTU(mtu int) {
 		return
 	}
 	t.config.Log.Info("longest packet to the peer", "bytes", mtu)
-	_ = t.sync() // reported by Status
+	_ = t.sync() // Status contains the error
 	t.config.Changed()
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
 )
 
-// narrow makes the path between the clusters carry packets of at most mtu
-// bytes, in both directions. A hole says nothing of those that it drops.
+// narrow limits the packets between the clusters to mtu bytes, in both directions. A hole drops longer
+// packets without an error.
 func narrow(wan *netns.Namespace, mtu string, hole bool) {
 	wan.Run("ip", "route", "replace", "203.0.113.0/24", "dev", "lan-b", "mtu", "lock", mtu)
 	wan.Run("ip", "route", "replace", "198.51.100.0/24", "dev", "lan-a", "mtu", "lock", mtu)
@@ -34,7 +34,7 @@ func narrow(wan *netns.Namespace, mtu string, hole bool) {
 
 const wide = 1440 // what 1500 bytes leave for a tunnel
 
-// waitForMTU waits until both ends found the same in a range, and returns it.
+// waitForMTU waits until both ends have found the same MTU in a range, and returns it.
 func (p *pair) waitForMTU(atLeast, most int) int {
 	p.t.Helper()
 	var a, b int
@@ -54,7 +54,7 @@ func TestPathThatCarriesAllIsFoundAtOnce(t *testing.T) {
 	p.waitForMTU(wide, wide)
 }
 
-// WireGuard pads to 16 bytes, so that of 1400-60 = 1340 bytes 1328 can be used.
+// WireGuard pads to 16 bytes, so 1328 of 1400-60 = 1340 bytes are usable.
 func TestBlackHoleIsFound(t *testing.T) {
 	t.Parallel()
 	p := newNarrowPair(t, "1400", true)
@@ -65,10 +65,10 @@ func TestBlackHoleIsFound(t *testing.T) {
 	t.Logf("a path of 1400 bytes carries %d; 200 kB in %s", found, time.Since(started))
 }
 
-// Nobody said how long packets may be.
+// auto sets no limit for packets.
 func auto(in *gateway.Peer) { in.MTU, in.UnprovenMTU = 9000, linuxtest.TunnelMTU }
 
-// newAutoPair leaves the MTU to the gateways, on networks of that MTU.
+// newAutoPair lets the gateways find the MTU, on networks with this MTU.
 func newAutoPair(t *testing.T, underlay int, change func(wan *netns.Namespace)) *pair {
 	t.Helper()
 	return newPairWith(t, 9000, auto, func(p *pair) {
@@ -89,7 +89,7 @@ func TestJumboFramesAreUsed(t *testing.T) {
 	}
 }
 
-// Networks of jumbo frames are connected by one without, which says nothing.
+// A network without jumbo frames, which sends no errors, connects networks with jumbo frames.
 func TestJumboFramesThatEndOnTheWay(t *testing.T) {
 	t.Parallel()
 	p := newAutoPair(t, 9000, func(wan *netns.Namespace) { narrow(wan, "1500", true) })
@@ -98,7 +98,7 @@ func TestJumboFramesThatEndOnTheWay(t *testing.T) {
 	expect(t, p.podA, "10.60.2.2", "podB sees 10.61.2.2")
 }
 
-// A gateway of Liqo answers pings, and no question about the MTU.
+// A gateway of Liqo answers pings, but no questions about the MTU.
 func TestPeerThatAnswersNoQuestionsGetsWhatNearlyEveryPathCarries(t *testing.T) {
 	t.Parallel()
 	p := newAutoPair(t, 9000, func(*netns.Namespace) {})
@@ -116,7 +116,7 @@ func TestPeerThatAnswersNoQuestionsGetsWhatNearlyEveryPathCarries(t *testing.T) 
 	}
 }
 
-// The peer is behind a route that is narrower than the device.
+// The route to the peer is narrower than the device.
 func TestRouteToThePeerLimitsTheTunnel(t *testing.T) {
 	t.Parallel()
 	p := newAutoPair(t, 9000, func(*netns.Namespace) {})
@@ -129,7 +129,7 @@ func TestRouteToThePeerLimitsTheTunnel(t *testing.T) {
 	linuxtest.WaitFor(t, "a device of 1340", func() bool { return p.ofClient.Status().LinkMTU == 1340 })
 }
 
-// A peer that answers pings and no questions about the MTU may only have been busy.
+// A peer that answers pings and no questions about the MTU may have been busy.
 func TestPeerThatAnswersLaterIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, wide)
@@ -147,7 +147,7 @@ func TestPeerThatAnswersLaterIsAskedAgain(t *testing.T) {
 	p.waitForMTU(wide, wide)
 }
 
-// A router that says so is not needed, and does no harm.
+// A router that reports the limit is not needed, and does no harm.
 func TestPathThatSaysItsLimitIsFound(t *testing.T) {
 	t.Parallel()
 	p := newNarrowPair(t, "1400", false)
@@ -156,7 +156,7 @@ func TestPathThatSaysItsLimitIsFound(t *testing.T) {
 	expect(t, p.podA, "10.60.2.2", "podB sees 10.61.2.2")
 }
 
-// One end may be allowed less than the other.
+// One end may have a lower limit than the other end.
 func TestBothEndsAgree(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, wide)
@@ -180,8 +180,8 @@ func TestPathThatShrinksStallsForSecondsOnly(t *testing.T) {
 	p.waitForMTU(1120, 1140)
 }
 
-// A pod that insists on long packets is told by the gateway how long they may
-// be, under the address that it knows.
+// The gateway reports to a pod with too long packets how long they may be, under the address that the pod
+// knows.
 func TestPodIsToldByTheGateway(t *testing.T) {
 	t.Parallel()
 	p := newNarrowPair(t, "1400", true)
@@ -190,7 +190,7 @@ func TestPodIsToldByTheGateway(t *testing.T) {
 	linuxtest.DontFragment(t, socket)
 	to := netip.MustParseAddrPort("10.60.2.2:7777")
 	const headers = 28
-	// A flow is known to conntrack when its first packet has passed.
+	// conntrack knows a flow after its first packet.
 	if _, err := socket.WriteToUDPAddrPort([]byte("small"), to); err != nil {
 		t.Fatal(err)
 	}
@@ -203,8 +203,8 @@ func TestPodIsToldByTheGateway(t *testing.T) {
 	}
 }
 
-// WireGuard pads packets to 16 bytes, but not beyond the device's MTU: the longest
-// packet fits a path that is as wide as that.
+// WireGuard pads packets to 16 bytes, but not beyond the device's MTU. So the longest packet fits a path with
+// the same limit.
 func TestTheLongestPacketIsNotPadded(t *testing.T) {
 	t.Parallel()
 	const overhead = 60
@@ -212,8 +212,8 @@ func TestTheLongestPacketIsNotPadded(t *testing.T) {
 	p.waitForMTU(linuxtest.TunnelMTU, linuxtest.TunnelMTU)
 }
 
-// The kernel knows of this path that it carries 1450 bytes, which are a packet of 1390, and
-// WireGuard in userspace would pad that to 1392. Then each long packet would be two fragments.
+// The kernel knows that this path carries 1450 bytes, which is a packet of 1390 bytes. WireGuard in userspace
+// would pad it to 1392 bytes. Then each long packet would be two fragments.
 func TestLongPacketsAreNotFragmented(t *testing.T) {
 	t.Parallel()
 	p := newNarrowPair(t, "1450", false)

@@ -17,12 +17,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 )
 
-// Tests run side by side, as they mostly wait, but those that say what a tunnel
-// costs, and how little is lost where nothing may be.
+// Most tests run in parallel, because they mostly wait. Tests that measure the cost of a tunnel, or the loss
+// of packets, run alone.
 func TestMain(m *testing.M) { linuxtest.Main(m) }
 
-// pair is two clusters whose gateways are processes, and a pod of each that
-// asks one of the other.
+// pair is two clusters whose gateways are processes. A pod of one cluster sends requests to a pod of the
+// other cluster.
 type pair struct {
 	t              *testing.T
 	wan            *netns.Namespace
@@ -40,13 +40,13 @@ func newPair(t *testing.T, mtu int) *pair {
 	return newPairOver(t, mtu, func(*netns.Namespace) {})
 }
 
-// newPairOver changes the way between the clusters before they are connected.
+// newPairOver changes the path between the clusters before they are connected.
 func newPairOver(t *testing.T, mtu int, change func(wan *netns.Namespace)) *pair {
 	t.Helper()
 	return newPairWith(t, mtu, func(*gateway.Peer) {}, func(p *pair) { change(p.wan) })
 }
 
-// newPairWith also changes what each says of the other.
+// newPairWith also changes each cluster's settings for the other one.
 func newPairWith(t *testing.T, mtu int, say func(*gateway.Peer), change func(*pair)) *pair {
 	t.Helper()
 	p := &pair{t: t, wan: netns.New(t, "wan")}
@@ -97,7 +97,7 @@ func (p *pair) wantedEndpoint(e netip.AddrPort) tunnel.Wanted {
 	return w
 }
 
-// The server knows from its report where the client was.
+// The server knows the client's last address from its own report.
 func TestServerIsKilled(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
@@ -108,7 +108,7 @@ func TestServerIsKilled(t *testing.T) {
 	linuxtest.Bound(t, "server killed and restarted", p.stream.Gap(killed), time.Second)
 }
 
-// Without that, as where the client has moved meanwhile, the client notices.
+// Without the report, or if the client has moved meanwhile, the client notices the failure.
 func TestServerIsKilledAndKnowsNoClient(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
@@ -144,7 +144,7 @@ func TestClientIsKilled(t *testing.T) {
 func TestServerGetsAnotherPort(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
-	// The old one leads nowhere, also for flows that were known before.
+	// The old address leads nowhere, also for flows that were known before.
 	p.server.Nodes[0].NFT(`table ip proxy {
 		chain closed { type filter hook prerouting priority raw; policy accept; udp dport 51840 ip daddr 198.51.100.2 drop; }
 		chain nodeport2 { type nat hook prerouting priority dstnat; policy accept; udp dport 31000 dnat to 10.244.1.5:51840; }
@@ -157,8 +157,8 @@ func TestServerGetsAnotherPort(t *testing.T) {
 	linuxtest.Bound(t, "server's port changed", p.stream.Gap(told), 2*time.Second)
 }
 
-// A node that is dialled before its kube-proxy knows the new port tracks that flow
-// as one to itself, and goes on with that as long as the flow does.
+// If a node is dialled before its kube-proxy knows the new port, the node tracks the flow as a flow to itself
+// while the flow lives.
 func TestServersNodeIsDialledTooEarly(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
@@ -179,7 +179,7 @@ func TestServersNodeIsDialledTooEarly(t *testing.T) {
 	linuxtest.Bound(t, "server's node dialled too early", p.stream.Gap(open), 2*time.Second)
 }
 
-// A name may stand for several addresses, of which one works.
+// A name may have several addresses, of which one works.
 func TestClientFindsTheAddressThatAnswers(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
@@ -225,8 +225,8 @@ func TestPathIsCutForLong(t *testing.T) {
 	linuxtest.Bound(t, "path cut for seconds", p.stream.Gap(back), time.Second)
 }
 
-// Who judges the path by what was sent has to see that the client dials: each
-// time it sends as much as the time before, and WireGuard counts from zero.
+// The path is judged by the sent bytes, so they have to show that the client dials. Each time it sends as
+// much as the time before, and WireGuard counts from zero.
 func TestWhatIsDialledInVainCountsAsSent(t *testing.T) {
 	const handshake = 148 // bytes, of the message that begins one
 	p := newPair(t, linuxtest.TunnelMTU)
@@ -237,7 +237,7 @@ func TestWhatIsDialledInVainCountsAsSent(t *testing.T) {
 	before := p.ofClient.Status()
 	linuxtest.WaitFor(t, "more of that", func() bool { return p.ofClient.Status().Redials >= before.Redials+6 })
 	after := p.ofClient.Status()
-	// The last may not have been counted yet.
+	// The last redial may not be counted yet.
 	dialled := after.Redials - before.Redials
 	if sent, want := after.Peer.Sent-before.Peer.Sent, (dialled-1)*handshake; sent < want {
 		t.Errorf("dialled %d times: got %d bytes sent, want %d at least", dialled, sent, want)
@@ -247,15 +247,15 @@ func TestWhatIsDialledInVainCountsAsSent(t *testing.T) {
 	}
 }
 
-// What recovers fast must not be hasty either: a tunnel that works is left alone.
+// A fast recovery must not disturb a tunnel that works.
 func TestHealthyTunnelIsLeftAlone(t *testing.T) {
 	p := newPair(t, linuxtest.TunnelMTU)
 	before := p.ofClient.Status()
 	started := time.Now()
 	time.Sleep(4 * time.Second) // nothing is to happen for a while
 	after := p.ofClient.Status()
-	// One would be a machine that did not run for half a second; who is hasty
-	// dials twice a second.
+	// One redial is possible if the machine stopped for half a second. A hasty watchdog would dial twice a
+	// second.
 	if dialled := after.Redials - before.Redials; dialled > 1 {
 		t.Errorf("dialled %d times", dialled)
 	}
@@ -267,7 +267,7 @@ func TestHealthyTunnelIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Nobody answers pings at the other end, where all else works.
+// The other end does not answer pings, and works otherwise.
 func TestTunnelOfAPeerThatAnswersNoPingsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
@@ -279,8 +279,8 @@ func TestTunnelOfAPeerThatAnswersNoPingsIsLeftAlone(t *testing.T) {
 		s := p.ofClient.Status()
 		return s.Pings.Value == ping.Error && s.Pings.Mute(time.Now(), s.Peer.Handshake)
 	})
-	// One is the proof, and another one a machine that did not run for half a
-	// second. Without proof there was one at once, and then every 5 s.
+	// One redial is the proof, and a second one is possible if the machine stopped for half a second. Without
+	// the proof, there was one at once, and then one every 5 s.
 	linuxtest.WaitFor(t, "time for a third", func() bool { return time.Since(started) > 14*time.Second })
 	if dialled := p.ofClient.Status().Redials - before.Redials; dialled > 2 {
 		t.Errorf("dialled %d times", dialled)
@@ -306,8 +306,8 @@ func TestOthersMayNotHearOrAnswerPings(t *testing.T) {
 	}
 }
 
-// Who waits longer and longer between two redials still finds a path that is back, as WireGuard
-// repeats its handshake every 5 s; and at once, if there is news of the peer.
+// The intervals between redials grow, but a path that works again is still found: WireGuard repeats its
+// handshake every 5 s, and a change of the peer causes a redial at once.
 func TestPathIsCutForMinutes(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)

@@ -10,8 +10,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway"
 )
 
-// What a node tracks of a flow that it got wrong is forgotten after 30 s without a packet of
-// it. A client goes round 10 ports, so each has to rest for longer than that.
+// A node forgets a wrongly tracked flow after 30 s without packets. A client uses 10 ports in turn, so each
+// port has to rest for longer than 30 s.
 func TestAPortRestsUntilItsFlowIsForgotten(t *testing.T) {
 	const ports, forgotten = 10, 30 * time.Second // clientPorts of gateway/linux
 	for _, pause := range []time.Duration{200 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 15 * time.Second} {
@@ -23,7 +23,7 @@ func TestAPortRestsUntilItsFlowIsForgotten(t *testing.T) {
 				continue
 			}
 			left, since = append(left, now), now
-			// The port that comes now was left nine changes ago.
+			// The next port was left nine changes ago.
 			if i := len(left) - ports; i >= 0 && now.Sub(left[i]) < forgotten {
 				t.Errorf("a redial every %s: a port is used again after %s", pause, now.Sub(left[i]))
 			}
@@ -34,8 +34,7 @@ func TestAPortRestsUntilItsFlowIsForgotten(t *testing.T) {
 	}
 }
 
-// Each try makes WireGuard forget the handshake before, and a handshake takes a second where CPU is
-// scarce.
+// Each try makes WireGuard forget the handshake before. A handshake takes a second if CPU is scarce.
 func TestANewKeyLeavesTimeForAnAnswer(t *testing.T) {
 	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	c := &Tunnel{config: Config{Role: gateway.Client}, rekeyed: start}
@@ -56,7 +55,7 @@ func TestANewKeyLeavesTimeForAnAnswer(t *testing.T) {
 	}
 }
 
-// Of many nodes, one is the gateway's.
+// One of many nodes is the gateway's node.
 func TestTheAddressesOfTheGatewaysNode(t *testing.T) {
 	a := func(text string) netip.Addr { return netip.MustParseAddr(text) }
 	in := gateway.Inputs{NodeIP: a("192.0.2.2"), Nodes: []gateway.Node{

@@ -21,7 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/relay"
 )
 
-// relaying is a machine that both clusters reach, with a relay or without.
+// relaying is a machine that both clusters reach, with or without a relay.
 type relaying struct {
 	t    *testing.T
 	at   *netns.Namespace
@@ -45,8 +45,8 @@ func (r *relaying) start() {
 	}
 }
 
-// natOfBoth is what routers of two sites do: nothing gets in but answers to what went
-// out, and all of a site has one address.
+// natOfBoth contains the rules of the routers of two sites: only answers to packets from inside get in, and
+// each site has one address.
 const natOfBoth = `table ip nat {
 	chain in { type filter hook forward priority 0; policy accept;
 		iifname "internet" ct state new drop
@@ -95,9 +95,9 @@ func TestBothBehindNATByARelay(t *testing.T) {
 	r.start()
 	linuxtest.Bound(t, "relay back after seconds", p.stream.Gap(back), 2*time.Second)
 
-	// What routers know of flows goes when they restart, or a pool of addresses moves on.
-	// The rules are back before the flows go: a packet between the two would begin a flow that is
-	// not translated, and the server's dials, which come from one port, would keep it for ever.
+	// Routers forget flows when they restart, or when their pool of addresses changes. The test restores the
+	// rules before it deletes the flows. Otherwise a packet in between would begin a flow without
+	// translation, and the server's dials, which come from one port, would keep it for ever.
 	p.wan.Run("nft", "delete", "table", "ip", "nat")
 	p.wan.NFT(natOfBoth)
 	moved := time.Now()
@@ -105,8 +105,8 @@ func TestBothBehindNATByARelay(t *testing.T) {
 	linuxtest.Bound(t, "both routers forget all flows", p.stream.Gap(moved), 2*time.Second)
 }
 
-// flood sends 1,000 initiations per second to the relay, of as many sources, in turn to
-// its two ports, until the test ends.
+// flood sends 1,000 initiations per second to the relay until the test ends. Each has its own source, and
+// they go to its two ports alternately.
 func (r *relaying) flood() {
 	packet := make([]byte, device.MessageInitiationSize)
 	packet[0] = device.MessageInitiationType
@@ -132,7 +132,7 @@ func (r *relaying) flood() {
 					if c, err = net.ListenUDP("udp4", &net.UDPAddr{IP: from}); err != nil {
 						return
 					}
-					// Refused while the relay restarts.
+					// The packet is refused while the relay restarts.
 					_, _ = c.WriteTo(packet, &net.UDPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 51840 + i%2})
 					_ = c.Close()
 				}
@@ -151,7 +151,7 @@ func (r *relaying) flood() {
 	})
 }
 
-// Sources of initiations can be made up, by anybody.
+// Everybody can invent the source of an initiation.
 func TestAFloodOfARelayKeepsNoGatewayOut(t *testing.T) {
 	t.Parallel()
 	p, r := newPairByRelay(t)

@@ -16,7 +16,7 @@ func TestDamageIsRepairedWithinASecond(t *testing.T) {
 	p.waitForMTU(linuxtest.TunnelMTU, linuxtest.TunnelMTU)
 	gw := p.server.Gateway
 	settled := func() string {
-		// Counters go on, and forwarding learns nothing: what is left is state.
+		// The output without counters and learned entries is the state.
 		return gw.Run("sh", "-c", "ip -o -4 addr; ip rule; ip -4 route show table all; ip -4 neigh show nud permanent | sort; ip -o link | sed s/^[0-9]*// | sort; nft --stateless list table ip liqo-tui; cat /proc/sys/net/ipv4/conf/liqo-*/rp_filter")
 	}
 	before := settled()
@@ -63,8 +63,8 @@ func TestWhoKeepsChangingThingsIsNamed(t *testing.T) {
 	})
 }
 
-// The device of a userspace tunnel is gone with its process, and a device of
-// the same name may be somebody else's.
+// The device of a userspace tunnel disappears with its process. A device of the same name may belong to
+// another program.
 func TestDeletedTunnelIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
@@ -77,7 +77,7 @@ func TestIdleCostsNothing(t *testing.T) {
 	p := newPair(t, linuxtest.TunnelMTU)
 	p.waitForMTU(linuxtest.TunnelMTU, linuxtest.TunnelMTU)
 	p.stream.Stop()
-	// Who used the path just now verifies it once more.
+	// After traffic, each end verifies the path once more.
 	bytes := func() uint64 { peer := p.ofServer.Status().Peer; return peer.Sent + peer.Received }
 	var carried uint64
 	const span = 4 * time.Second
@@ -86,7 +86,7 @@ func TestIdleCostsNothing(t *testing.T) {
 		time.Sleep(span) // idle is what is measured
 		carried = bytes() - before
 		t.Logf("idle: %.1f %% of a core, %d bytes/s", 100*float64(p.ofServer.CPU()-cpu)/float64(span), carried*uint64(time.Second)/uint64(span))
-		// In 2 s, two pings and two answers of 150 bytes.
+		// In 2 s, there are two pings and two answers of 150 bytes.
 		if carried <= 3*600 {
 			return
 		}
@@ -94,8 +94,7 @@ func TestIdleCostsNothing(t *testing.T) {
 	t.Errorf("idle: got %d bytes in %s", carried, span)
 }
 
-// What no state can satisfy, such as a Configuration that contradicts itself,
-// changes nothing: what was wanted before is kept up.
+// Impossible settings, such as a contradictory Configuration, change nothing: the earlier wanted state stays.
 func TestImpossibleWishesLeaveTheTunnelAsItWas(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)

@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 )
 
-// Each end replaces its key while the other is ready for it.
+// Each end replaces its key while the other end is ready for it.
 func TestKeysAreReplacedWhileTrafficFlows(t *testing.T) {
 	p := newPair(t, linuxtest.TunnelMTU)
 	p.waitForMTU(linuxtest.TunnelMTU, linuxtest.TunnelMTU)
@@ -39,7 +39,7 @@ func TestKeysAreReplacedWhileTrafficFlows(t *testing.T) {
 		c.ofOwner.Set(switched)
 		linuxtest.Bound(t, c.name+" replaced", p.stream.Gap(started), 100*time.Millisecond)
 
-		// The peer is told that this is the key, and forgets the other.
+		// The peer learns that this is the key, and forgets the other key.
 		c.owner.Key = next
 		before := c.ofPeer.Status().Peer.Handshake
 		c.ofPeer.Set(p.wanted(c.peer, c.owner))
@@ -50,8 +50,8 @@ func TestKeysAreReplacedWhileTrafficFlows(t *testing.T) {
 	}
 }
 
-// Nothing is sent that would make the handshake by the way, and the peer is told
-// to forget the old key at once, before or after its owner has the new one.
+// No data is sent that would cause a handshake. The peer forgets the old key at once, before or after its
+// owner has the new key.
 func TestKeysAreReplacedWhileNothingIsSent(t *testing.T) {
 	p := newPair(t, linuxtest.TunnelMTU)
 	p.waitForMTU(linuxtest.TunnelMTU, linuxtest.TunnelMTU)

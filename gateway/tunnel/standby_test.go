@@ -9,7 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/linuxtest"
 )
 
-// What another process would take over is left to it, and taken back.
+// A standby carries no packets, and reports no problem. When it takes over, it carries packets soon.
 func TestStandbyPassesNothingAndTakesOver(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)

@@ -5,8 +5,8 @@ package tunnel
 import "time"
 
 // strangers counts recent packets from unknown senders at the tunnel's port. It begins again with each packet
-// from the peer and each change of keys. The number tells two senders apart: a scan sends one or two packets,
-// and a peer that dials with other keys sends a packet every 5 s.
+// from the peer and each change of keys. A scan sends one or two packets. A peer that dials with
+// other keys sends a packet every 5 s.
 type strangers struct {
 	begun            bool
 	arrived          uint64    // the kernel's number of packets at the port at the last count
@@ -17,13 +17,13 @@ type strangers struct {
 const (
 	// strangersEvery is the number of looks between two counts of strangers.
 	strangersEvery = 10
-	// strangersPeriod is half of the longest time for which a packet counts.
+	// strangersPeriod is the length of a period. A packet counts in its own period and in the next period.
 	strangersPeriod = time.Minute
 )
 
-// note takes the counter of packets at the port.
+// note adds the packets since the last call. arrived is the kernel's counter of packets at the port.
 func (s *strangers) note(now time.Time, arrived uint64) {
-	if !s.begun || arrived < s.arrived { // a smaller value: it is a new counter
+	if !s.begun || arrived < s.arrived { // a smaller value belongs to a new counter
 		*s = strangers{begun: true, arrived: arrived, since: now}
 	}
 	switch age := now.Sub(s.since); {

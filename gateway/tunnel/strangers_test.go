@@ -39,8 +39,8 @@ func TestStrangersAreThoseSinceThePeerWasHeard(t *testing.T) {
 	expect("this process begins to hold the tunnel", 0)
 }
 
-// Three scans in a week are not a peer with other keys, and a peer that has stopped
-// dialling is none any more.
+// Three scans in a week are not a peer with other keys. A peer that has stopped dialling does not count any
+// more.
 func TestStrangersOfLongAgoDoNotCount(t *testing.T) {
 	var s strangers
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -33,8 +33,7 @@ func TestTotalsOutliveWireGuardsCounters(t *testing.T) {
 	}
 }
 
-// What the path is judged by, and what people and Prometheus are told, are the
-// totals.
+// The path is judged by the totals, and reports and Prometheus show the totals.
 func TestStatusCountsOnAfterARedial(t *testing.T) {
 	tunnel := New(Config{Changed: func() {}})
 	tunnel.notePeer(time.Now(), linux.PeerStats{Sent: 10_000, Received: 20_000})

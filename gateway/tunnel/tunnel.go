@@ -1,9 +1,8 @@
 //go:build linux
 
-// Package tunnel keeps one end of one tunnel working. It sets up the kernel, and
-// repairs changes by other programs. It pings the peer, and dials the peer again if
-// there is no answer. It finds the path MTU, and follows the peer's next key. The
-// package knows nothing of Kubernetes: Set takes the wanted state, and Status
+// Package tunnel keeps one end of one tunnel working. It sets up the kernel, and repairs changes by other
+// programs. It pings the peer, and dials the peer again if there is no answer. It finds the path MTU, and
+// follows the peer's next key. The package does not use Kubernetes: Set takes the wanted state, and Status
 // returns the actual state.
 package tunnel
 
@@ -24,7 +23,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
 )
 
-// Config of a Tunnel.
+// Config configures a Tunnel.
 type Config struct {
 	Role   gateway.Role
 	PeerID string // the peer's cluster ID
@@ -61,7 +60,7 @@ func (w Wanted) next() wgtypes.Key {
 
 // Status is a tunnel's status at one moment.
 type Status struct {
-	// Problem is the reason that the kernel does not have the wanted state; nil if it has.
+	// Problem is the reason that the kernel does not have the wanted state; nil if it has it.
 	Problem error
 	Pings   ping.Status // of the peer's gateway
 	// Peer is WireGuard's entry of the peer; zero if there is none. Its bytes count all packets since the
@@ -93,7 +92,7 @@ type Tunnel struct {
 	device    string
 	hurry     chan struct{} // ping now
 	rushed    chan struct{} // look at the tunnel now
-	up        chan struct{} // closed once there is a peer to ping
+	up        chan struct{} // closed when there is a peer to ping
 	connected chan struct{} // the peer answers, for the first time or again
 	upOnce    sync.Once
 
@@ -247,8 +246,8 @@ func (t *Tunnel) inputs() (gateway.Inputs, bool) {
 // pods change all the time.
 func (t *Tunnel) sync() error { return t.bring(t.config.Kernel.Update) }
 
-// bring applies the wanted state with Kernel.Sync or Kernel.Update. If the same state was
-// applied before, somebody else has made the differences.
+// bring applies the wanted state with Kernel.Sync or Kernel.Update. If the same state was applied before,
+// another program has made the differences.
 func (t *Tunnel) bring(way func(gateway.KernelState) ([]string, error)) error {
 	t.syncing.Lock()
 	defer t.syncing.Unlock()
@@ -261,8 +260,8 @@ func (t *Tunnel) bring(way func(gateway.KernelState) ([]string, error)) error {
 	if err == nil {
 		changes, err = way(state)
 		if err != nil {
-			// Somebody may have changed the kernel after it was read: in a test that deletes
-			// objects during the repair, one of a dozen repairs failed.
+			// Another program may have changed the kernel after it was read. In a test that deletes objects
+			// during the repair, one of a dozen repairs failed.
 			var more []string
 			more, err = t.config.Kernel.Sync(state)
 			changes = append(changes, more...)
@@ -317,11 +316,11 @@ func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.KernelStat
 	t.problem = err
 }
 
-// logged is the largest number of changes that are logged one by one. In a large cluster, the first state
-// has thousands of nodes, and a device that goes down takes thousands of routes with it.
+// logged is the largest number of changes that are logged one by one. In a large cluster, the first state has
+// thousands of nodes, and the loss of a device removes thousands of routes.
 const logged = 50
 
-// LogChanges logs the changes that were made to the kernel. With damage, they undo another program's changes.
+// LogChanges logs changes of the kernel. damage means that they undo another program's changes.
 func LogChanges(log *slog.Logger, damage bool, changes []string) {
 	say, text := log.Info, "set up"
 	if damage {
@@ -363,8 +362,9 @@ const (
 	repairPause = 200 * time.Millisecond
 )
 
-// UntilBeat returns the delay until the next run of a task that runs every d. With it, all tasks of a process run
-// at the same moments. An idle process uses CPU time each time that it wakes up: 0.5 ms in a measurement.
+// UntilBeat returns the delay until the next run of a task that runs every d. With it, all tasks of a process
+// run at the same moments. This saves CPU time, because each wake-up of an idle process costs some: 0.5 ms in
+// a measurement.
 func UntilBeat(d time.Duration) time.Duration { return d - time.Since(began)%d }
 
 // began makes these moments different in each process, so that the gateways of a cluster don't all ask the API
@@ -395,7 +395,7 @@ func (t *Tunnel) follow(ctx context.Context) error {
 	return nil
 }
 
-// repair syncs when somebody has changed something of ours, and every resync.
+// repair syncs after another program has changed our objects, and every resync.
 func (t *Tunnel) repair(ctx context.Context) error {
 	signals, err := linux.Watch(ctx)
 	if err != nil {
@@ -410,7 +410,7 @@ func (t *Tunnel) repair(ctx context.Context) error {
 		case <-signals:
 		case <-ticker.C:
 		}
-		_ = t.bring(t.config.Kernel.Sync) // reported by Status
+		_ = t.bring(t.config.Kernel.Sync) // Status contains the error
 		select {
 		case <-ctx.Done():
 			return nil

@@ -102,7 +102,7 @@ func (k *kubelet) certificate(ctx context.Context, other *tls.Certificate, now t
 	defer cancel()
 	k.handshakes.Lock()
 	defer k.handshakes.Unlock()
-	if now.Sub(k.age) > servingAge { // this also limits reads after failures, because anybody may begin a TLS handshake
+	if now.Sub(k.age) > servingAge { // this also limits reads after failures, because every client may begin a TLS handshake
 		k.age = now
 		s := &corev1.Secret{}
 		err := k.client.Get(ctx, client.ObjectKey{Namespace: k.Namespace, Name: peering.ServingName(k.Name)}, s)

@@ -59,7 +59,7 @@ func (a *authority) pem() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
 }
 
-// issue is a certificate of a client, or of another kind.
+// issue returns a certificate of a client, or with another usage.
 func (a *authority) issue(user, group string, usage x509.ExtKeyUsage, until time.Time) *tls.Certificate {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -76,7 +76,7 @@ func (a *authority) issue(user, group string, usage x509.ExtKeyUsage, until time
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// proxied is a kubelet of a virtual node whose provider tells what it was asked.
+// proxied runs the kubelet of a virtual node. Its provider answers with the request that it got.
 func proxied(t *testing.T, callers *authority) *httptest.Server {
 	t.Helper()
 	abroad := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -193,7 +193,7 @@ func TestLogsAreForThoseWhoMay(t *testing.T) {
 	}
 }
 
-// A stream goes both ways, as long as both ends want.
+// A stream goes in both directions until one end closes it.
 func TestStreamsPass(t *testing.T) {
 	ca := newAuthority(t)
 	server := proxied(t, ca)

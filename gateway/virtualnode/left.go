@@ -22,10 +22,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// If an object is missing on this cluster, nobody may have deleted it: the cluster may have been restored from a
-// backup, and its objects come back one after the other. So this program deletes an object on the provider only
-// if it has seen the deletion of the object on this cluster, or if an admin has withdrawn the object. Other
-// unowned objects stay, and a condition of the Node names them.
+// A missing object on this cluster proves no deletion: after the restore of a backup, objects come back one
+// after the other. Therefore this program deletes an object on the provider only if it has seen the deletion
+// of the object on this cluster, or if an admin has withdrawn the object. Other unowned objects stay, and a
+// condition of the Node names them.
 
 // deletion identifies the deletion of an object on this cluster. A pod is identified by its UID alone, because a
 // new pod may get the same name.
@@ -35,7 +35,6 @@ type deletion struct {
 	uid             types.UID
 }
 
-// ofPod returns the deletion of a pod.
 func ofPod(uid types.UID) deletion { return deletion{uid: uid} }
 
 // mostSeen is the number of deletions that are remembered. They take a few MB. Older deletions are not needed: if
@@ -105,7 +104,7 @@ type fate uint8
 const (
 	stays fate = iota // a pod on the provider may still need the copy
 	goes              // the copy is deleted
-	left              // the copy is an unowned object: nobody has seen the deletion of the object on this cluster
+	left              // the copy is an unowned object: the deletion of the object on this cluster was not seen
 )
 
 // fateOf decides about a copy on the provider that no pod of this cluster needs. needed means that the provider
@@ -143,7 +142,6 @@ func (m *mirror) fateOf(ctx context.Context, s *space, kind schema.GroupVersionK
 	return left, nil
 }
 
-// has reports whether an object exists on this side.
 func (s *side) has(ctx context.Context, namespace string, kind schema.GroupVersionKind, name string) (bool, error) {
 	_, err := s.get(ctx, namespace, kind, name)
 	if client.IgnoreNotFound(err) != nil {
@@ -152,7 +150,6 @@ func (s *side) has(ctx context.Context, namespace string, kind schema.GroupVersi
 	return err == nil, nil
 }
 
-// stays reports whether an object on this side must not be copied.
 func (s *side) stays(ctx context.Context, namespace string, kind schema.GroupVersionKind, name string) bool {
 	o, err := s.get(ctx, namespace, kind, name)
 	return err == nil && decide.Stays(o, "")
@@ -198,7 +195,6 @@ func (m *mirror) unclaimed(ctx context.Context, s *space) (out []*offloadingv1be
 // gone reports whether the deletion of a ShadowPod's pod was seen, or an admin has withdrawn the ShadowPod.
 func (m *mirror) gone(s *decide.Shadow) bool { return m.seen.has(ofPod(s.Of)) || m.withdrawn(s.UID) }
 
-// withdrawn reports whether an admin has withdrawn an object on the provider.
 func (m *mirror) withdrawn(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -235,7 +231,6 @@ func (m *mirror) leftovers(ctx context.Context) (out []peering.Leftover, err err
 	return out, nil
 }
 
-// leftIn adds the unowned objects of one namespace to out.
 func (m *mirror) leftIn(ctx context.Context, s *space, out []peering.Leftover) ([]peering.Leftover, error) {
 	unclaimed, here, err := m.unclaimed(ctx, s)
 	if err != nil {

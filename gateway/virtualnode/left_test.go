@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What a watch has missed is known by what is absent. Of pods the UID counts: another one may have
-// the name.
+// A deletion that a watch has missed is found because the object is absent. For pods, the UID counts, because
+// another pod may have the name.
 func TestADeletionIsSeenOrMissed(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "demo", Name: "web", UID: "u1"}
 	ending := meta

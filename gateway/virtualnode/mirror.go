@@ -67,7 +67,6 @@ func newMirror(o Options, config *rest.Config, c client.Client) *mirror {
 	}
 }
 
-// run handles pods until ctx ends.
 func (m *mirror) run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for range mirrors {
@@ -116,7 +115,6 @@ func (m *mirror) handle(ctx context.Context, key client.ObjectKey) (again bool, 
 	return m.look(ctx, key)
 }
 
-// end ends the watches of a namespace.
 func (s *space) end() {
 	for _, w := range []*side{s.here, s.there} {
 		if w != nil {
@@ -353,7 +351,6 @@ func (m *mirror) tell(ctx context.Context, key client.ObjectKey, pod *corev1.Pod
 	m.mu.Unlock()
 }
 
-// referenceTo returns the reference by which an Event names a pod.
 func referenceTo(pod *corev1.Pod) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
 }

@@ -39,7 +39,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Options say which virtual node the program runs, and how it reaches the provider.
+// Options name the virtual node, and configure the requests to the provider.
 type Options struct {
 	Namespace, Name string // of the VirtualNode; the Node has the same name
 	// KubeconfigSecret is the name of the Secret in Namespace with the kubeconfig for the provider.
@@ -49,9 +49,9 @@ type Options struct {
 	// Listen is the address, such as ":10250", at which this cluster's API server asks for logs and streams of
 	// pods; "" to serve none.
 	Listen string
-	// Patience is how long the Node stays ready after the provider becomes silent. 0 means 40 s, the time that
-	// Kubernetes before 1.32 waits for a kubelet (50 s since). Services send no packets to the pods of a Node
-	// that is not ready, although these pods may still run.
+	// Patience is the time for which the Node stays ready after the provider has become silent. 0 means 40 s,
+	// the time that Kubernetes before 1.32 waits for a kubelet (50 s since). Services send no packets to the
+	// pods of a Node that is not ready, although these pods may still run.
 	Patience time.Duration
 	Log      *slog.Logger
 }
@@ -251,7 +251,6 @@ func (n *virtualNode) askAll(ctx context.Context) error {
 	}
 }
 
-// answered returns the last noted result of a request to the provider.
 func (n *virtualNode) answered() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

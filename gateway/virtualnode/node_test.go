@@ -131,7 +131,7 @@ func TestConditionsKeepTheirTime(t *testing.T) {
 	}
 }
 
-// kubeconfig is one as the operator writes it, with more that must not count.
+// kubeconfig returns a kubeconfig as the operator writes it, with additional parts that have to be ignored.
 func kubeconfig(t *testing.T, server string, until time.Time) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

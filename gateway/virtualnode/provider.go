@@ -34,7 +34,6 @@ type access struct {
 	} `json:"users"`
 }
 
-// provider is the provider's API server, with the connections to it.
 type provider struct {
 	http    *http.Client
 	streams http.RoundTripper // never HTTP/2, whose connections can't be upgraded
@@ -69,7 +68,6 @@ func newProvider(kubeconfig []byte, wrap transport.WrapperFunc) (*provider, erro
 	return &provider{http: cluster.HTTP, streams: streams, config: cluster.Config, server: at.Server, expires: certificate.NotAfter}, nil
 }
 
-// close closes the idle connections.
 func (p *provider) close() {
 	p.http.CloseIdleConnections()
 	utilnet.CloseIdleConnectionsFor(p.streams)

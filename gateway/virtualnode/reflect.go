@@ -23,9 +23,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Pods need other objects of their namespace, so this program copies these objects to the provider: Services,
-// endpoints that the provider does not find itself, and the ConfigMaps and Secrets that pods mention. After each
-// change in a namespace, it compares all these objects with their copies.
+// Pods need other objects of their namespace, so this program copies such objects to the provider: Services,
+// endpoints that the provider does not find itself, and the ConfigMaps and Secrets that pods mention. After
+// each change in a namespace, it compares all these objects with their copies.
 
 var (
 	services   = corev1.SchemeGroupVersion.WithKind("Service")
@@ -36,8 +36,9 @@ var (
 	alongs = []schema.GroupVersionKind{configMaps, secrets, services, shadows}
 )
 
-// metadata returns an empty object by which only the metadata of a kind is read and cached. So the contents of
-// Secrets are not in the cache. To compare a copy, its metadata is enough: an annotation contains the version.
+// metadata returns an empty object by which only the metadata of a kind is read and cached. So the contents
+// of Secrets are not in the cache. The metadata is enough to compare a copy, because an annotation contains
+// the version.
 func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}}
 }
@@ -55,7 +56,6 @@ func asAbroad() (kinds []client.Object) {
 	return kinds
 }
 
-// thing identifies one copied object.
 type thing struct {
 	kind schema.GroupVersionKind
 	name string
@@ -294,7 +294,6 @@ func (m *mirror) told(o *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// managed reports whether a field manager owns fields of an object.
 func managed(o *metav1.PartialObjectMetadata, manager string) bool {
 	return slices.ContainsFunc(o.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == manager })
 }

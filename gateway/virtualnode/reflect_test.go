@@ -9,7 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/virtualnode/decide"
 )
 
-// What a provider has refused is kept as long as it is wanted.
+// A refusal of the provider is kept while the refused object is wanted.
 func TestRefusalsGoWithWhatWasRefused(t *testing.T) {
 	s := &space{name: "demo", here: &side{cache: &informertest.FakeInformers{}}, said: map[thing]refusal{}}
 	for _, kind := range []schema.GroupVersionKind{configMaps, secrets, services} {

@@ -21,7 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// kept is a cache that has what an API server has, and no informers.
+// kept is a cache with the objects of an API server, and without informers.
 type kept struct {
 	cache.Cache
 
@@ -67,7 +67,7 @@ func (n *virtualNode) knows(t *testing.T) known {
 	return k
 }
 
-// A provider that does not answer leaves the node ready for a while, and one that refuses does not.
+// If a provider does not answer, the node stays ready for a time. If it refuses, the node is not ready.
 func TestASilentProviderIsNoRefusal(t *testing.T) {
 	silent := peering.NoAnswer("https://192.0.2.1", errors.New("refused"))
 	away := apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "kubeconfig")
@@ -105,8 +105,8 @@ func TestASilentProviderIsNoRefusal(t *testing.T) {
 	}
 }
 
-// A NamespaceMap that was deleted is made again soon. A process that starts in between can't tell whether
-// pods run in its namespaces.
+// A deleted NamespaceMap is created again soon. A process that starts before that can't know whether pods run
+// in its namespaces.
 func TestAProcessThatStartsWithoutAMapWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newTold(t, true)
@@ -124,7 +124,7 @@ func TestAProcessThatStartsWithoutAMapWaitsForIt(t *testing.T) {
 	})
 }
 
-// What is not known of a namespace is what its pods are judged by, and they are judged anew when that changes.
+// Pods are judged by whether their namespace is unsaid. They are judged again when this changes.
 func TestPodsAreJudgedByWhatIsUnsaid(t *testing.T) {
 	m := newMirror(Options{Name: "milan", Log: slog.New(slog.DiscardHandler)}, nil, nil)
 	m.spaces["demo"] = &space{name: "demo", here: &side{cache: kept{}}}

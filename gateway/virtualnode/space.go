@@ -29,7 +29,6 @@ type space struct {
 	said         map[thing]refusal // only [mirror.reflect] uses it, and only one call at a time for a namespace
 }
 
-// side is a watch of one namespace on one cluster.
 type side struct {
 	cache cache.Cache
 	end   context.CancelFunc
@@ -152,7 +151,6 @@ func (s *side) synced(ctx context.Context, kinds ...client.Object) bool {
 	return true
 }
 
-// pod returns the pod with a name; nil if there is none.
 func (s *side) pod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	if err := s.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
@@ -161,7 +159,6 @@ func (s *side) pod(ctx context.Context, namespace, name string) (*corev1.Pod, er
 	return pod, nil
 }
 
-// shadow returns the ShadowPod with a name; nil if there is none.
 func (s *side) shadow(ctx context.Context, namespace, name string) (*decide.Shadow, error) {
 	o := &offloadingv1beta1.ShadowPod{}
 	if err := s.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o); err != nil {

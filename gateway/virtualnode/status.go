@@ -42,9 +42,9 @@ type known struct {
 	ranges network.Ranges  // the ranges of the provider's pods
 }
 
-// mapped returns the mapped namespaces that exist. before is its last result. If the NamespaceMap has no answer for
-// a namespace, the earlier answer counts. The reason: a deleted NamespaceMap is created again without answers, and
-// the answers only come when the provider can be reached.
+// mapped returns the mapped namespaces that exist. before is its last result. If the NamespaceMap has no
+// answer for a namespace, the earlier answer counts. This matters because a deleted NamespaceMap is created
+// again without answers, and the answers come only when the provider can be reached.
 func mapped(before map[string]string, m *offloadingv1beta1.NamespaceMap) map[string]string {
 	out := map[string]string{}
 	for name, asked := range m.Spec.DesiredMapping {
@@ -132,7 +132,6 @@ var errNotAsked = errors.New("its API server has not answered yet")
 // NoPods is the message of a node that is ready, but has no namespace whose pods can run on it.
 const NoPods = "no namespace is offloaded to it"
 
-// ready returns the condition Ready.
 func (k known) ready() corev1.NodeCondition {
 	c := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse}
 	switch {

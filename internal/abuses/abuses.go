@@ -1,5 +1,5 @@
-// Package abuses is a test helper: it has the table of attempts against the boundaries of
-// SECURITY.md, and notes those that a test has made.
+// Package abuses is a test helper: it contains the table of attempts against the boundaries of SECURITY.md,
+// and checks that the tests make them.
 package abuses
 
 import (
@@ -13,12 +13,12 @@ import (
 
 // Row is one attempt that must be refused.
 type Row struct {
-	Boundary string // as SECURITY.md names it
+	Boundary string // the name in SECURITY.md
 	Test     string
 	Actor    string
 	Attempt  string
-	Request  string // its verb and resource, "-" if it is no request to an API server; "apply" creates or patches
-	Refusal  string // a part of the sentence; a policy's begins with "policy NAME: "
+	Request  string // verb and resource, "-" if the attempt is no request to an API server; "apply" creates or patches
+	Refusal  string // a part of the error; that of a policy begins with "policy NAME: "
 	Nearest  string // a request of the same actor that is permitted
 }
 
@@ -42,7 +42,6 @@ func All() []Row {
 	return rows
 }
 
-// tried has the attempts of one test.
 type tried struct {
 	permitted, refused map[string]bool
 	last               string // the last request of a watched client
@@ -53,8 +52,7 @@ var (
 	tests = map[string]*tried{}
 )
 
-// Begin compares a test with the table: when the test ends, it must have made all the attempts
-// of its rows.
+// Begin compares a test with the table. At its end, the test must have made all attempts in its rows.
 func Begin(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -73,7 +71,7 @@ func Begin(t *testing.T) {
 	})
 }
 
-// of must be called with the lock held.
+// of returns the attempts of the test. The caller holds the lock.
 func of(t testing.TB) (string, *tried) {
 	t.Helper()
 	name, _, _ := strings.Cut(t.Name(), "/")
@@ -131,7 +129,7 @@ func Refused(t testing.TB, actor, attempt string, err error) {
 	t.Errorf("internal/abuses/abuses.txt has no row %s | %s | %s | %s | %v", name, actor, attempt, done.last, err)
 }
 
-// Watch records the requests of a client, which Refused compares with the row's.
+// Watch records the requests of a client, so that Refused can compare them with a row.
 func Watch(t testing.TB) func(http.RoundTripper) http.RoundTripper {
 	name, _, _ := strings.Cut(t.Name(), "/")
 	return func(next http.RoundTripper) http.RoundTripper {
@@ -150,7 +148,7 @@ type watched func(*http.Request) (*http.Response, error)
 
 func (w watched) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
 
-// request returns a request's verb and resource, in RBAC's words.
+// request returns a request's verb and resource, as RBAC names them.
 func request(r *http.Request) string {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	group := ""

@@ -49,7 +49,7 @@ func boundaries(t *testing.T) (map[string]boundary, string) {
 
 var named = regexp.MustCompile("`(Test\\w+)`")
 
-// followers are the tests that begin with Begin: what they try follows the table row by row.
+// followers returns the tests that begin with Begin. Their attempts follow the table row by row.
 func followers(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
@@ -80,7 +80,7 @@ func followers(t *testing.T) map[string]bool {
 	return all
 }
 
-// TestEveryBoundaryIsAttacked: what SECURITY.md says of a boundary is what tests have tried.
+// TestEveryBoundaryIsAttacked tests that each claim of SECURITY.md about a boundary has a test that tries it.
 func TestEveryBoundaryIsAttacked(t *testing.T) {
 	all, text := boundaries(t)
 	list, err := os.ReadFile(filepath.Join(root, "build", "tests.txt"))
@@ -143,14 +143,14 @@ func TestEveryBoundaryIsAttacked(t *testing.T) {
 	t.Logf("figure: %d attempts at %d boundaries", len(attempts), len(rows))
 }
 
-// TestEveryBoundVerbIsAttacked: where render/testdata/rights.txt says that a policy bounds a
-// verb, this policy has refused an attempt with it.
+// TestEveryBoundVerbIsAttacked tests the verbs that a policy bounds according to render/testdata/rights.txt:
+// the policy has refused an attempt with each verb.
 func TestEveryBoundVerbIsAttacked(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "render", "testdata", "rights.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// For a policy, an update is what a patch is.
+	// For a policy, a patch is an update.
 	verb := func(v string) string { return strings.Replace(v, "patch", "update", 1) }
 	attempts := map[string]bool{}
 	for _, r := range All() {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Require skips a test if there is no API server. If REQUIRE_API is set, it fails
-// the test instead.
+// Require skips a test if there is no API server. If REQUIRE_API is set, the test fails instead.
 func Require(t testing.TB) {
 	t.Helper()
 	_, err := os.Stat(os.Getenv("KUBEBUILDER_ASSETS") + "/kube-apiserver")

@@ -29,20 +29,19 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Server is a real API server, without nodes and without Kubernetes' controllers. The
-// client may do everything.
+// Server is a real API server, without nodes and without Kubernetes' controllers. Its client has all rights.
 type Server struct {
 	client.WithWatch
 	Config *rest.Config
 	Env    *envtest.Environment
 
-	first map[types.UID]bool // the objects of a new server, for [Use]: no test changes them
+	first map[types.UID]bool // the objects of a new server of [Use], which no test changes
 }
 
-// Options for an API server. The zero value serves Kubernetes' kinds only.
+// Options configure an API server. The zero value serves only Kubernetes' own kinds.
 type Options struct {
 	Definitions []string                      // folders of CustomResourceDefinitions
-	Kinds       []func(*runtime.Scheme) error // of clients, besides those of [wire.Scheme]
+	Kinds       []func(*runtime.Scheme) error // kinds of clients, in addition to those of [wire.Scheme]
 	Configure   func(*envtest.APIServer)
 }
 
@@ -114,8 +113,8 @@ func (s *Server) Made(ctx context.Context) ([]*metav1.PartialObjectMetadata, err
 	return slices.DeleteFunc(objects, func(o *metav1.PartialObjectMetadata) bool { return s.first[o.UID] }), err
 }
 
-// empty deletes the objects that were made since the server was started. Nothing else
-// deletes them: the controllers that empty namespaces don't run here.
+// empty deletes the objects that were made since the server was started, because the controllers that empty
+// namespaces don't run here.
 func (s *Server) empty(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -130,8 +129,7 @@ func (s *Server) empty(ctx context.Context) error {
 	}
 }
 
-// remove deletes objects. It removes the finalizers of namespaces when nothing else is
-// left.
+// remove deletes objects. It removes the finalizers of namespaces when only namespaces are left.
 func (s *Server) remove(ctx context.Context, objects []*metav1.PartialObjectMetadata) error {
 	isNamespace := func(o *metav1.PartialObjectMetadata) bool { return o.Kind == "Namespace" }
 	onlyNamespaces := !slices.ContainsFunc(objects, func(o *metav1.PartialObjectMetadata) bool { return !isNamespace(o) })
@@ -179,7 +177,7 @@ func (s *Server) Objects(ctx context.Context) ([]*metav1.PartialObjectMetadata, 
 				list.SetGroupVersionKind(gv.WithKind(kind.Kind + "List"))
 				err := s.List(ctx, &list)
 				if apierrors.IsNotFound(err) {
-					return nil // its definition was deleted; discovery names the kind for a moment longer
+					return nil // the definition was deleted, and discovery is a moment late
 				}
 				if err != nil {
 					return fmt.Errorf("list %s: %w", kind.Name, err)
@@ -197,22 +195,21 @@ func (s *Server) Objects(ctx context.Context) ([]*metav1.PartialObjectMetadata, 
 	return objects, g.Wait()
 }
 
-// isOfServer reports whether the API server makes and removes objects of a kind itself:
-// those of Services' addresses, and of definitions.
+// isOfServer reports whether the API server itself makes and removes objects of a kind: for the addresses of
+// Services, and for definitions.
 func isOfServer(group, resource string) bool {
 	return resource == "ipaddresses" || group == "apiregistration.k8s.io" || group == "flowcontrol.apiserver.k8s.io"
 }
 
-// pool has the API servers of [Use], by their definitions.
+// pool holds the API servers of [Use], by their definitions.
 var pool struct {
 	mu   sync.Mutex
 	all  []*Server
 	idle map[string][]*Server
 }
 
-// Use gives the test an empty API server until the test ends. Tests use servers one after
-// another: starting one takes 3 s of CPU time and more, and emptying it a tenth of that.
-// TestMain ends them with [Stop].
+// Use gives the test an empty API server until the test ends. Tests reuse servers, because the start of one
+// takes 3 s of CPU time and more, ten times more than to empty it. TestMain ends the servers with [Stop].
 func Use(t testing.TB, definitions ...string) *Server {
 	t.Helper()
 	Require(t)
@@ -268,9 +265,8 @@ func Stop() error {
 	return errors.Join(errs...)
 }
 
-// Controllers runs some of Kubernetes' own controllers, selected by args, until stop is
-// called. They are in the same program as etcd, under another name. The API server may have
-// another minor version.
+// Controllers runs some of Kubernetes' own controllers, selected by args, until stop is called. The program
+// is the same as that of etcd, under another name. The API server may have another minor version.
 func Controllers(kubeconfig string, log io.Writer, args ...string) (stop func(), err error) {
 	program, err := filepath.EvalSymlinks(os.Getenv("KUBEBUILDER_ASSETS") + "/etcd")
 	if err != nil {
@@ -283,7 +279,7 @@ func Controllers(kubeconfig string, log io.Writer, args ...string) (stop func(),
 		return nil, fmt.Errorf("start Kubernetes' controllers: %w", err)
 	}
 	return func() {
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // the process may have ended
 		_ = cmd.Wait()         // killed
 	}, nil
 }

@@ -31,14 +31,14 @@ type Cluster struct {
 	Namespace string
 }
 
-// Instead has the flags that replace what the kubeconfig's context says.
+// Instead holds the flags that replace values of the kubeconfig's context.
 type Instead struct {
 	Cluster, User string
 	// As, AsUID and AsGroups name the user and the groups that we impersonate, like kubectl --as.
 	As, AsUID string
 	AsGroups  []string
-	// RequestTimeout is how long the API server may be silent. It is for our program alone: kubectl
-	// would also end logs and watches by it.
+	// RequestTimeout is the longest silence of the API server. Only our program gets it, because kubectl
+	// would also end logs and watches after this time.
 	RequestTimeout string
 }
 

@@ -97,8 +97,8 @@ func TestHintKeepsItsCommands(t *testing.T) {
 	}
 }
 
-// argv is what the shell makes of a line that begins with a program, which prints its
-// arguments, each with a NUL after it.
+// argv runs a line in the shell. The line begins with a program that prints its arguments, each with a NUL
+// after it, and argv returns them.
 func argv(t *testing.T, line string) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", `liqo() { printf '%s\0' "$@"; }; liqo `+line).Output()

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Hint is advice for an admin: a sentence, and the commands in it. The zero value is no
+// Hint is advice for an admin: a sentence, and the commands in it. The zero value means that there is no
 // advice.
 type Hint struct {
 	text     string
 	commands []Command
 }
 
-// Hintf formats a sentence, and keeps the commands in args, also those of other hints.
+// Hintf formats a sentence, and keeps the commands in args, including the commands of hints in args.
 func Hintf(format string, args ...any) Hint {
 	h := Hint{text: fmt.Sprintf(format, args...)}
 	for _, a := range args {
@@ -26,10 +26,10 @@ func Hintf(format string, args ...any) Hint {
 	return h
 }
 
-// Text is a sentence without commands, such as the advice of an error.
+// Text returns a sentence without commands, such as the advice of an error.
 func Text(sentence string) Hint { return Hint{text: sentence} }
 
-// Texts are sentences without commands.
+// Texts returns sentences without commands.
 func Texts(sentences ...string) []Hint {
 	hints := make([]Hint, len(sentences))
 	for i, s := range sentences {
@@ -38,7 +38,7 @@ func Texts(sentences ...string) []Hint {
 	return hints
 }
 
-// Join makes one sentence of several ways.
+// Join makes one sentence of alternatives.
 func Join(ways []Hint, separator string) (all Hint) {
 	for i, h := range ways {
 		if i > 0 {
@@ -52,7 +52,7 @@ func Join(ways []Hint, separator string) (all Hint) {
 
 func (h Hint) String() string { return h.text }
 
-// Commands are the sentence's commands, in order.
+// Commands returns the commands in the sentence, in order.
 func (h Hint) Commands() []Command { return slices.Clone(h.commands) }
 
 // IsZero reports whether there is no advice.

@@ -6,13 +6,13 @@ import (
 	"unicode"
 )
 
-// PowerShell is what tests of other words need.
+// PowerShell gives tests of other packages access to powerShell.
 func PowerShell(word string) string { return powerShell(word) }
 
-// ReadPowerShell reads one word as PowerShell's documentation says (about_Quoting_Rules,
-// about_Parsing): in single quotes, which have typographic variants, everything stands for
-// itself, and two quotes for one. Without quotes, only what has no meaning is read: no
-// variable, operator, blank, wildcard or comma, and no "." or ":" in what begins with a dash.
+// ReadPowerShell reads one word as PowerShell's documentation says (about_Quoting_Rules, about_Parsing). In
+// single quotes, which have typographic variants, all characters stand for themselves, and two quotes for
+// one. Without quotes, it reads only characters without a meaning: no variable, operator, blank, wildcard or
+// comma, and no "." or ":" in a word that begins with a dash.
 func ReadPowerShell(text string) (word string, ok bool) {
 	isQuote := func(r rune) bool { return strings.ContainsRune("'\u2018\u2019\u201a\u201b", r) }
 	runes := []rune(text)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// texts are files that explain commands, or name them: nobody pastes these.
+// texts are files that explain or name commands. Nobody pastes these commands.
 var texts = map[string]string{
 	"flows/check/explain.go":               "explains codes, of any cluster",
 	"flows/check/explainrun.go":            "explains codes, of any cluster",
@@ -28,8 +28,8 @@ var texts = map[string]string{
 var pasted = regexp.MustCompile(`(^|[^a-z-])(liqo-tui (install|uninstall|network|peer|unpeer|check|info|rbac|offload|unoffload|create|generate|delete|address|discover|explain|bundle)|` +
 	`kubectl (get|describe|logs|delete|annotate|label|apply|edit|create|rollout|uncordon))\b`)
 
-// A command in a plain string names no kubeconfig, and nothing quotes its words. The programs in the clusters
-// know no context at all: they report a reason, from which the admin's program makes a command.
+// A command in a plain string names no kubeconfig, and its words are not quoted. The programs in the clusters
+// know no context. They report a reason, and the admin's program makes a command from it.
 func TestCommandsAreValues(t *testing.T) {
 	for _, root := range []string{"flows", "tui", "gateway", "cmd/liqo-gateway", "internal/wire", "internal/offload", "render"} {
 		err := filepath.WalkDir(filepath.Join("../..", root), func(path string, d fs.DirEntry, err error) error {

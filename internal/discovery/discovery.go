@@ -1,8 +1,8 @@
 // Package discovery describes how clusters are announced and found, with DNS-based Service
 // Discovery (RFC 6763) by multicast in a LAN (RFC 6762).
 //
-// A found cluster is a hint. Anybody in a LAN can announce anything: only the certificate of an API
-// server, checked with an admin's kubeconfig, proves which cluster it is.
+// A found cluster is a hint. Anybody in a LAN can announce anything. Only the certificate of an API server,
+// checked with an admin's kubeconfig, proves the identity of a cluster.
 package discovery
 
 import (
@@ -25,7 +25,7 @@ const (
 	local    = Service + ".local."
 	services = "_services._dns-sd._udp.local." // the name for all services: RFC 6763, section 9
 	hosts    = ".liqo-tui.local."
-	// IDKey is the prefix of the text that has a cluster's ID.
+	// IDKey is the prefix of the text that contains a cluster's ID.
 	IDKey = "id="
 )
 
@@ -58,7 +58,7 @@ func reachable(server netip.AddrPort) bool {
 	return server.Addr().IsGlobalUnicast() && server.Port() != 0
 }
 
-// Question asks all clusters in a LAN to answer. It wants the answers by unicast.
+// Question returns a packet that asks all clusters in a LAN for answers by unicast.
 func Question() ([]byte, error) {
 	name, err := dnsmessage.NewName(local)
 	if err != nil {
@@ -69,25 +69,24 @@ func Question() ([]byte, error) {
 }
 
 const (
-	// unicast, in the class of a question, asks for answers that others don't hear. In the class of
-	// a record, the same bit means that no other record has that name: RFC 6762, sections 5.4 and
-	// 10.2.
+	// unicast, in the class of a question, asks for an answer to the sender alone. In the class of a record,
+	// the same bit means that no other record has that name: RFC 6762, sections 5.4 and 10.2.
 	unicast = 1 << 15
 	unique  = unicast
-	// lifetime is the lifetime of a record in seconds: RFC 6762, section 10, for records with host
-	// names. shortLived is that for senders without a cache: section 6.7.
+	// lifetime is the lifetime of a record in seconds: RFC 6762, section 10, for records with host names.
+	// shortLived is the lifetime for senders without a cache: section 6.7.
 	lifetime   = 120
 	shortLived = 10
 )
 
-// mostQuestions is more than a common client asks at once. The answer repeats the questions, so
-// with more of them it could be many times as long as the packet.
+// mostQuestions is more than a common client asks at once. The limit is needed because the answer repeats the
+// questions, and could become many times as long as the packet.
 const mostQuestions = 16
 
-// Reply returns the answer to a received packet. It returns no message if nothing about the cluster
-// is asked, or if the sender knows everything already (RFC 6762, section 7.1). legacy means that
-// the packet did not come from the port of mDNS: its sender expects the answer of a common name
-// server. multicast reports whether everybody should hear the answer.
+// Reply returns the answer to a received packet. It returns no message if there is no question about the
+// cluster, or if the sender already knows everything (RFC 6762, section 7.1). legacy means that the packet
+// did not come from the port of mDNS, so its sender expects the answer of a common name server. multicast
+// reports whether the answer has to go to everybody.
 func (c Cluster) Reply(packet []byte, legacy bool) (message []byte, multicast bool, err error) {
 	id, questions, known := ask(packet)
 	if len(questions) == 0 || legacy && len(questions) > mostQuestions {
@@ -115,7 +114,7 @@ func (c Cluster) Reply(packet []byte, legacy bool) (message []byte, multicast bo
 	}
 	for i, r := range records {
 		if !said[i] && r.Header.Name.String() != services {
-			reply.Additionals = append(reply.Additionals, r) // the sender would ask for them next
+			reply.Additionals = append(reply.Additionals, r) // otherwise the sender would ask for these records next
 		}
 	}
 	if legacy {
@@ -125,8 +124,8 @@ func (c Cluster) Reply(packet []byte, legacy bool) (message []byte, multicast bo
 	return message, multicast && !legacy, err
 }
 
-// ask reads the questions of a packet, and the records that its sender knows. It leaves out names
-// of other services that this parser can't read, such as a printer's with a dot.
+// ask reads the questions of a packet, and the records that its sender knows. It leaves out names of other
+// services that the parser can't read, such as a printer's name with a dot.
 func ask(packet []byte) (id uint16, questions []dnsmessage.Question, known []dnsmessage.Resource) {
 	var p dnsmessage.Parser
 	header, err := p.Start(packet)
@@ -150,13 +149,12 @@ func ask(packet []byte) (id uint16, questions []dnsmessage.Question, known []dns
 	}
 }
 
-// knows reports whether a sender that knows k does not need r.
+// knows reports whether a sender with record k does not need record r.
 func knows(k, r dnsmessage.Resource) bool {
 	return k.Header.Type == r.Header.Type && strings.EqualFold(k.Header.Name.String(), r.Header.Name.String()) &&
 		k.Header.TTL >= lifetime/2 && strings.EqualFold(k.Body.GoString(), r.Body.GoString())
 }
 
-// records returns all records of a cluster.
 func (c Cluster) records(legacy bool) ([]dnsmessage.Resource, error) {
 	var names [4]dnsmessage.Name
 	var errs [4]error
@@ -169,7 +167,7 @@ func (c Cluster) records(legacy bool) ([]dnsmessage.Resource, error) {
 		switch {
 		case legacy:
 			h.TTL = shortLived
-		case kind != dnsmessage.TypePTR: // other clusters have records of this name, too
+		case kind != dnsmessage.TypePTR: // other clusters have records of the same name
 			h.Class |= unique
 		}
 		return h
@@ -183,8 +181,7 @@ func (c Cluster) records(legacy bool) ([]dnsmessage.Resource, error) {
 	}, errors.Join(errs[:]...)
 }
 
-// Read returns the complete clusters that an answer announces, and the number of other
-// announcements: those that can't be a cluster.
+// Read returns the complete clusters in an answer, and the number of announcements that can't be a cluster.
 func Read(packet []byte) (found []Cluster, unfit int) {
 	var m dnsmessage.Message
 	if err := m.Unpack(packet); err != nil || !m.Response {

@@ -13,7 +13,7 @@ import (
 
 var milan = discovery.Cluster{ID: "milan", Server: netip.MustParseAddrPort("192.168.1.20:6443")}
 
-// ask packs one question as another program asks it.
+// ask returns one question, as another program sends it.
 func ask(t *testing.T, name string, kind dnsmessage.Type, class dnsmessage.Class) []byte {
 	t.Helper()
 	m := dnsmessage.Message{Header: dnsmessage.Header{ID: 7}, Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(name), Type: kind, Class: class}}}
@@ -41,7 +41,7 @@ func TestAQuestionOfOursIsAnsweredWhole(t *testing.T) {
 	}
 }
 
-// Other programs ask for one record after the other, as RFC 6763 has it.
+// Other programs ask for the records one after the other, as RFC 6763 describes.
 func TestAnswersFollowTheStandard(t *testing.T) {
 	const shared, own = dnsmessage.ClassINET, dnsmessage.ClassINET | 1<<15
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func TestAnswersFollowTheStandard(t *testing.T) {
 		if !strings.Contains(text, c.want) || a.Header.Class != c.class || a.Header.TTL != 120 || !multicast || m.ID != 0 || len(m.Questions) != 0 {
 			t.Errorf("%s %s: got %s, class %x, TTL %d, multicast %t, ID %d, %d questions", c.question, c.kind, text, a.Header.Class, a.Header.TTL, multicast, m.ID, len(m.Questions))
 		}
-		// Who asks as a common client does gets the ID and the question, and no bit that it does not know.
+		// A usual client gets the ID and the question, and no bit that it does not know.
 		reply, multicast, err = milan.Reply(ask(t, c.question, c.kind, dnsmessage.ClassINET), true)
 		if err != nil || m.Unpack(reply) != nil || m.ID != 7 || len(m.Questions) != 1 || multicast || m.Answers[0].Header.Class != shared || m.Answers[0].Header.TTL > 10 {
 			t.Errorf("%s %s, from another port: got %+v, %v", c.question, c.kind, m, err)
@@ -94,7 +94,7 @@ func TestWhatIsNotOfTheClusterIsNotAnswered(t *testing.T) {
 	}
 }
 
-// Anybody in a LAN may announce anything.
+// Every machine in a LAN may send any announcement.
 func TestAnnouncementsThatNoClusterCanHaveMade(t *testing.T) {
 	question, _ := discovery.Question()
 	for _, c := range []discovery.Cluster{
@@ -117,7 +117,8 @@ func TestAnnouncementsThatNoClusterCanHaveMade(t *testing.T) {
 	}
 }
 
-// Who browses says what it knows: else all nodes of all clusters would say it again, each time.
+// A browsing machine sends the answers that it knows. Otherwise all nodes of all clusters would repeat their
+// answers each time.
 func TestWhatIsKnownIsNotSaidAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		ttl    uint32
@@ -146,7 +147,7 @@ func TestWhatIsKnownIsNotSaidAgain(t *testing.T) {
 	}
 }
 
-// What others say in the same packet may be beyond this program: a printer's name with a dot.
+// The packet may contain records of others that this program can't read, such as a printer's name with a dot.
 func TestAQuestionBesideWhatCannotBeReadIsAnswered(t *testing.T) {
 	const printer = "\x0bPrinter 2.4\x04_ipp\x04_tcp\x05local\x00\x00\x21\x00\x01"
 	ours := ask(t, "_liqo-tui._tcp.local.", dnsmessage.TypePTR, dnsmessage.ClassINET)
@@ -162,7 +163,8 @@ func TestAQuestionBesideWhatCannotBeReadIsAnswered(t *testing.T) {
 	}
 }
 
-// An answer must not be many times as long as the question: anybody can ask in another's name.
+// An answer must not be much longer than the question, because an attacker can ask with another machine's
+// address.
 func TestAnAnswerIsShort(t *testing.T) {
 	m := dnsmessage.Message{}
 	for range 17 {

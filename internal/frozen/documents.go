@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// coders are functions that write or read documents, each with the index of the argument
-// that is the document.
+// coders are functions that write or read documents, each with the index of its argument for the document.
 var coders = map[string]int{
 	"encoding/json.Marshal": 0, "encoding/json.MarshalIndent": 0, "encoding/json.Unmarshal": 1,
 	"(*encoding/json.Encoder).Encode": 0, "(*encoding/json.Decoder).Decode": 0,
@@ -19,10 +18,9 @@ var coders = map[string]int{
 	"go.yaml.in/yaml/v2.Marshal": 0, "go.yaml.in/yaml/v2.Unmarshal": 1,
 }
 
-// Documents returns the types of all documents that are written or read as JSON or YAML:
-// a paragraph for each type, with a line for each path. It finds them by the arguments
-// of the packages for JSON and YAML, and by the tags of fields. Names of types and
-// packages are left out.
+// Documents returns the types of all documents that are written or read as JSON or YAML: a paragraph for each
+// type, with a line for each path. It finds the types by the arguments of the packages for JSON and YAML, and
+// by the tags of fields. Names of types and packages are left out.
 func (s *Source) Documents() []string {
 	roots, nested := map[*types.Named]bool{}, map[*types.Named]bool{}
 	var add func(t types.Type, into map[*types.Named]bool)
@@ -89,8 +87,7 @@ func (s *Source) Documents() []string {
 	return slices.Compact(all)
 }
 
-// typesOf calls each for the types of the values that an expression of an interface type
-// may have.
+// typesOf calls each for the possible types of an expression of an interface type.
 func (s *Source) typesOf(e ast.Expr, seen map[types.Object]bool, each func(types.Type)) {
 	e = ast.Unparen(e)
 	t := s.info.TypeOf(e)
@@ -180,7 +177,7 @@ func (s *Source) fields(t types.Type, path string, inside []types.Type) (lines [
 	return lines
 }
 
-// within reports whether a type is the module's own, or has no name.
+// within reports whether a type belongs to the module, or has no name.
 func (s *Source) within(t types.Type) bool {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		t = p.Elem()

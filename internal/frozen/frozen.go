@@ -1,5 +1,5 @@
-// Package frozen writes names that others rely on into golden files: those that programs,
-// people and other releases see. It is a helper of tests.
+// Package frozen writes the names that other programs, people and other releases rely on into golden files.
+// It is a helper for tests.
 package frozen
 
 import (
@@ -100,7 +100,7 @@ func flag(f *pflag.Flag) string {
 	return line
 }
 
-// Metrics returns a gatherer's present metrics, with type and labels.
+// Metrics returns a gatherer's present metrics, with their types and labels.
 func Metrics(t testing.TB, from prometheus.Gatherer) []string {
 	t.Helper()
 	families, err := from.Gather()

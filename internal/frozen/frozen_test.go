@@ -11,7 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// Clusters with another release, scripts, and what others have built on ours rely on these.
+// Clusters with another release, scripts, and programs of others rely on these names.
 func TestNamesAndDocumentsStay(t *testing.T) {
 	s, err := Load("../..", "github.com/liqo-tui/liqo-tui", "./cmd/liqo-tui", "./cmd/liqo-gateway")
 	if err != nil {
@@ -46,7 +46,7 @@ func only(pattern *regexp.Regexp, all []string) []string {
 	return slices.DeleteFunc(all, func(v string) bool { return !pattern.MatchString(v) })
 }
 
-// Other releases find, replace and remove what this one installs by these.
+// Other releases find, replace and remove the objects of this release by these names.
 func TestInstalledObjectsStay(t *testing.T) {
 	objects, err := render.Install(render.InstallParams{
 		ClusterID: "rome", Image: "registry.example/gateway:1", Peering: render.PeeringBoth, GatewayReplicas: 2,
@@ -75,7 +75,7 @@ var (
 	byName  = regexp.MustCompile(`(^|[.\]])(name|namespace|port|containerPort|targetPort|mountPath|path|fieldPath|serviceAccountName|priorityClassName|secretName|key|value)$`)
 )
 
-// namesIn are the lines of what has a name in an object, or is one.
+// namesIn returns one line for each name in a value.
 func namesIn(path string, v any) (lines []string) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Constants returns all texts in the code that match.
+// Constants returns all matching texts in the code.
 func (s *Source) Constants(pattern *regexp.Regexp) []string {
 	all := map[string]bool{}
 	for text := range s.strings {
@@ -33,8 +33,8 @@ func (s *Source) Fields(owner, name *regexp.Regexp) []string {
 	return known(s.valuesOf(items))
 }
 
-// Keys returns the keys that the code writes into such fields, if they are maps, and those
-// that it reads from them.
+// Keys returns the keys that the code writes into such fields if they are maps, and the keys that it reads
+// from them.
 func (s *Source) Keys(owner, name *regexp.Regexp) []string {
 	is := func(o types.Object, of string) bool {
 		return s.foreignField(o) && owner.MatchString(of) && name.MatchString(o.Name())
@@ -115,8 +115,7 @@ func (s *Source) Conversions(name string) []string {
 	return known(s.valuesOf(items))
 }
 
-// Objects returns the names of the objects of other modules' types that the code makes, as
-// kind and name.
+// Objects returns the objects of other modules' types that the code makes, as kind and name.
 func (s *Source) Objects() []string {
 	all := map[string]bool{}
 	for _, l := range s.literals {
@@ -146,7 +145,7 @@ func (s *Source) Objects() []string {
 	return sorted(all)
 }
 
-// metadata reports whether a type is another module's and has Kubernetes' metadata.
+// metadata reports whether a type belongs to another module, and has Kubernetes' metadata.
 func (s *Source) metadata(t types.Type) bool {
 	n, ok := types.Unalias(t).(*types.Named)
 	if !ok || s.ours(n.Obj()) {
@@ -169,7 +168,7 @@ func (s *Source) foreignField(o types.Object) bool {
 	return ok && v.IsField() && !s.ours(o)
 }
 
-// known returns the values without "" and without those that are wholly unknown.
+// known returns the values, except for "" and values without a known part.
 func known(values []string) []string {
 	return slices.DeleteFunc(values, func(v string) bool { return strings.Trim(v, Unknown) == "" })
 }

@@ -15,15 +15,14 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Source is the code of the programs, with types. It finds the constants that reach a place
-// that others see, such as the reason of a condition, by whatever way and from whichever
-// package. A part of a text that is only known while the program runs is a star.
+// Source is the code of the programs, with types. It finds the constants that reach a place that others see,
+// such as the reason of a condition, on any path through any package. If a part of a text is known only while
+// the program runs, a star replaces it.
 //
-// It follows the flow of values: assignments, arguments, results, elements of lists and
-// maps, and fields of our own structs. It follows a function with the arguments of the call
-// that led there. It knows no order and no conditions, so it may find more than is ever
-// written. It never finds less, except values that pass through interfaces of other modules,
-// channels and reflection.
+// It follows the flow of values: assignments, arguments, results, elements of lists and maps, and fields of
+// our own structs. It follows a function with the arguments of its call. It ignores the order of statements
+// and their conditions, so it may find more texts than the programs write. It misses only values that pass
+// through interfaces of other modules, channels and reflection.
 type Source struct {
 	module   string
 	packages []*packages.Package
@@ -43,15 +42,15 @@ type Source struct {
 	texts     map[made][]string
 }
 
-// flow is an assigned value: an expression, or the keys of a map if keys is set. result is
-// the index of a call's result.
+// flow is an assigned value: an expression, or the keys of a map if keys is set. result is the index of the
+// result if the expression is a call.
 type flow struct {
 	expr   ast.Expr
 	keys   bool
 	result int
 }
 
-// Load parses the packages of the module in dir that patterns import or name.
+// Load parses packages of the module in dir: the packages that patterns name, and their imports.
 func Load(dir, module string, patterns ...string) (*Source, error) {
 	env := append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
 	listed, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedImports | packages.NeedDeps, Dir: dir, Env: env}, patterns...)
@@ -95,8 +94,7 @@ func Load(dir, module string, patterns ...string) (*Source, error) {
 			s.read(f)
 		}
 	}
-	// Calls through a variable come last: the arguments of the other calls show their
-	// functions.
+	// Calls through a variable are bound last, because the arguments of the other calls show their functions.
 	for _, known := range []bool{true, false} {
 		for _, call := range s.calls {
 			if (s.callee(call) != nil) == known {
@@ -264,7 +262,6 @@ func under(t types.Type) types.Type {
 	return t.Underlying()
 }
 
-// typeName is the name of a type without its package.
 func typeName(t types.Type) string {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		t = p.Elem()
@@ -288,7 +285,7 @@ func (s *Source) ours(o types.Object) bool {
 	return o.Pkg() != nil && (o.Pkg().Path() == s.module || strings.HasPrefix(o.Pkg().Path(), s.module+"/"))
 }
 
-// callee returns the called function, if it has a name.
+// callee returns the called function, if the function has a name.
 func (s *Source) callee(call *ast.CallExpr) *types.Func {
 	fun := ast.Unparen(call.Fun)
 	switch indexed := fun.(type) {
@@ -311,8 +308,8 @@ func (s *Source) callee(call *ast.CallExpr) *types.Func {
 	return f
 }
 
-// functions returns the functions that an expression may denote: named ones, literals, and
-// methods that implement an interface's method.
+// functions returns the functions that an expression may denote: named functions, literals, and methods that
+// implement an interface's method.
 func (s *Source) functions(e ast.Expr) (all []any) {
 	seen := map[types.Object]bool{}
 	var look func(ast.Expr)
@@ -367,8 +364,8 @@ func (s *Source) implementations(f *types.Func) []any {
 	return all
 }
 
-// bind notes that arguments flow into parameters, and lists and maps into their methods'
-// receivers.
+// bind notes that arguments flow into parameters, and that lists and maps flow into the receivers of their
+// methods.
 func (s *Source) bind(call *ast.CallExpr) {
 	for _, f := range s.functions(call.Fun) {
 		if m, ok := f.(*types.Func); ok && s.receivers[m] != nil {
@@ -387,7 +384,7 @@ func (s *Source) bind(call *ast.CallExpr) {
 	}
 }
 
-// parameters returns the parameters of a function, also of one in another module.
+// parameters returns the parameters of a function, including functions of other modules.
 func (s *Source) parameters(f any) (all []types.Object) {
 	t, ok := s.bodies[f]
 	if !ok {
@@ -409,18 +406,18 @@ func arguments(call *ast.CallExpr, parameters []types.Object, i int) []ast.Expr 
 	switch {
 	case i >= len(call.Args):
 		return nil
-	case i == len(parameters)-1: // it may be variadic
+	case i == len(parameters)-1: // the last parameter may be variadic
 		return call.Args[i:]
 	}
 	return call.Args[i : i+1]
 }
 
-// scope are the arguments of one call, for the parameters of the function.
+// scope contains the arguments of one call, for the parameters of the function.
 type scope map[types.Object][]ast.Expr
 
-// Limits that do not depend on the order in which code is read: the depth to which the parts
-// of a text are followed, the number of places from which a part may come, and the number of
-// its different values. Above a limit, the part is unknown.
+// Limits that do not depend on the order in which code is read: the depth to which the parts of a text are
+// followed, the number of places that a part may come from, and the number of its different values. Above a
+// limit, the part is unknown.
 const (
 	deepest  = 2
 	furthest = 300
@@ -430,7 +427,7 @@ const (
 type item struct {
 	flow
 	in    *scope
-	first bool // of a search: its calls are followed with their own arguments, not with those of all calls
+	first bool // at the start of a search, calls are followed with their own arguments instead of the arguments of all calls
 }
 
 type made struct {
@@ -445,9 +442,8 @@ type seenObject struct {
 	in   *scope
 }
 
-// search follows expressions back to their sources, and calls each for every source. It
-// reports whether it found all of them. If most is not 0, it visits at most that many
-// places.
+// search follows expressions back to their sources, and calls each for every source. It reports whether it
+// found all sources. If most is not 0, it visits at most that many places.
 func (s *Source) search(start []item, most int, each func(e ast.Expr, in *scope)) bool {
 	seen := map[seenObject]bool{}
 	first := func(o any, keys bool, in *scope) bool {
@@ -593,14 +589,14 @@ func (s *Source) search(start []item, most int, each func(e ast.Expr, in *scope)
 	return true
 }
 
-// followed reports whether all assignments to an object are known. Those to fields of other
-// modules' structs are not.
+// followed reports whether all assignments to an object are known. Assignments to fields of other modules'
+// structs are not known.
 func (s *Source) followed(o types.Object) bool {
 	v, ok := o.(*types.Var)
 	return ok && (!v.IsField() || s.ours(o)) && (v.IsField() || o.Pkg() == nil || s.ours(o))
 }
 
-// named returns the result with an index, if results have names.
+// named returns the result with an index, if the results have names.
 func named(t *ast.FuncType, result int) []ast.Expr {
 	if t.Results == nil {
 		return nil
@@ -616,8 +612,7 @@ func named(t *ast.FuncType, result int) []ast.Expr {
 	return nil
 }
 
-// passes returns the arguments of a call if its result is one of them, or is made of their
-// elements.
+// passes returns the arguments of a call whose result is one of the arguments, or consists of their elements.
 func (s *Source) passes(call *ast.CallExpr) ([]ast.Expr, bool) {
 	if id, ok := ast.Unparen(call.Fun).(*ast.Ident); ok {
 		if b, ok := s.info.Uses[id].(*types.Builtin); ok {
@@ -646,10 +641,10 @@ func (s *Source) made(call *ast.CallExpr) bool {
 	return f != nil && slices.Contains([]string{"fmt.Sprintf", "path/filepath.Join", "path.Join", "strings.Join"}, f.FullName())
 }
 
-// Unknown stands for a part that is only known while the program runs.
+// Unknown replaces a part that is known only while the program runs.
 const Unknown = "*"
 
-// most is the largest number of texts from one expression; with more, it counts as unknown.
+// most is the largest number of texts from one expression. An expression with more texts counts as unknown.
 const most = 64
 
 // valuesOf returns the constants that reach the items.
@@ -725,7 +720,7 @@ func (s *Source) make(e ast.Expr, in *scope, depth int) []string {
 	return []string{Unknown}
 }
 
-// sprintf fills in a format. Verbs with a width make no names.
+// sprintf fills in a format. Verbs with a width are not supported, because no name uses them.
 func sprintf(format string, args []ast.Expr, part func(ast.Expr) []string) []string {
 	all, next := []string{""}, 0
 	for format != "" {

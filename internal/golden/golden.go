@@ -1,5 +1,4 @@
-// Package golden compares the result of a test with a file in testdata, for
-// results of many lines. UPDATE=1 rewrites the file; read its diff.
+// Package golden compares long results of a test with files in testdata. UPDATE=1 rewrites the files.
 package golden
 
 import (
@@ -11,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Compare reports the difference between got and the file name in testdata. If
-// UPDATE is set, it rewrites the file: read its diff, and commit it.
+// Compare reports the difference between got and the file name in testdata. If UPDATE is set, it rewrites the
+// file instead.
 func Compare(t testing.TB, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)

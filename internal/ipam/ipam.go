@@ -1,9 +1,8 @@
 // Package ipam chooses the addresses under which a cluster sees another one.
 //
-// Two clusters often use the same pod network. Each then gives the other's
-// network a free prefix of the same length and translates at its own gateway;
-// nothing about the choice is negotiated. The functions are pure, so the
-// operator that allocates and the wizard that predicts share them.
+// Two clusters often use the same pod network. Then each cluster gives the network of the other cluster a
+// free prefix of the same length, and translates at its own gateway. The clusters do not negotiate the
+// prefix. The functions are pure, because the operator uses them to allocate, and the wizard to predict.
 //
 // Everything is IPv4, as in Liqo.
 package ipam
@@ -33,7 +32,7 @@ type Reservation struct {
 
 func (r Reservation) String() string { return r.Prefix.String() + ", " + r.Reason }
 
-// Fixed returns the reservations of every cluster. [Allocate] adds them itself.
+// Fixed returns the reservations that are the same in every cluster. [Allocate] adds them itself.
 func Fixed() []Reservation {
 	v4 := func(a, b, c, d byte, bits int, reason string) Reservation {
 		return Reservation{netip.PrefixFrom(netip.AddrFrom4([4]byte{a, b, c, d}), bits), reason}
@@ -60,12 +59,11 @@ func Host(a netip.Addr, reason string) Reservation {
 	return Reservation{netip.PrefixFrom(a, a.BitLen()), reason}
 }
 
-// lanBits is the prefix length of a node's own network, as long as the real length is
-// unknown.
+// lanBits is the prefix length of a node's own network if the real length is unknown.
 const lanBits = 24
 
-// Node reserves a node's addresses of all kinds, and the networks around private ones: they
-// lead to the node, and to other machines that the cluster may need.
+// Node reserves a node's addresses of all kinds. It also reserves the networks around private addresses,
+// because the cluster may need other machines there.
 func Node(name string, addresses []netip.Addr) []Reservation {
 	var out []Reservation
 	for _, a := range addresses {
@@ -80,12 +78,12 @@ func Node(name string, addresses []netip.Addr) []Reservation {
 	return out
 }
 
-// widest is the shortest prefix length of a route that counts as a network: VPNs send all
-// packets their way by two routes, each to one half of all addresses.
+// widest is the shortest prefix length of a route that counts as a network. VPNs route all packets by two
+// shorter prefixes, each for half of all addresses.
 const widest = 8
 
-// Around returns the networks in the routes of a node, without the cluster's own: sorted,
-// and none inside another.
+// Around returns the networks in the routes of a node, without the cluster's own networks. They are sorted,
+// and none is inside another.
 func Around(routes, own []netip.Prefix) []netip.Prefix {
 	inside := func(p netip.Prefix) func(netip.Prefix) bool {
 		return func(o netip.Prefix) bool { return Contains(o, p) }
@@ -97,7 +95,7 @@ func Around(routes, own []netip.Prefix) []netip.Prefix {
 		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 	})
 	var out []netip.Prefix
-	for _, p := range kept { // a prefix that contains p comes before it
+	for _, p := range kept { // a prefix that contains p precedes p
 		if n := len(out); n == 0 || !Contains(out[n-1], p) {
 			out = append(out, p)
 		}
@@ -105,11 +103,10 @@ func Around(routes, own []netip.Prefix) []netip.Prefix {
 	return out
 }
 
-// DefaultPools returns the prefixes from which peers are given ranges: class E, which Linux
-// routes like any other, and which no LAN, VPC, VPN or API server uses. Packets with these
-// addresses are never bare on a wire: between nodes they are inside the fabric, and the
-// tunnel carries real addresses. Of the 3581 prefixes of length 16 that are not [Fixed],
-// each peer takes two.
+// DefaultPools returns the prefixes from which peers get ranges: class E, which Linux routes like any other
+// range, and which no LAN, VPC, VPN or API server uses. Such addresses are never visible on a wire: between
+// nodes, packets are inside the fabric, and the tunnel carries real addresses. Each peer takes two of the
+// 3581 prefixes of length 16 that are not [Fixed].
 func DefaultPools() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{240}), 4)}
 }
@@ -122,8 +119,8 @@ func Contains(outer, inner netip.Prefix) bool {
 	return outer.IsValid() && inner.IsValid() && outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
 }
 
-// Remap moves addr from one prefix to another of the same length; the host
-// bits stay. It is what the gateway's prefix translation does to a packet.
+// Remap moves addr from one prefix to another of the same length, and keeps the host bits. The gateway's
+// prefix translation does the same to a packet.
 func Remap(addr netip.Addr, from, to netip.Prefix) (netip.Addr, error) {
 	if err := check(from); err != nil {
 		return netip.Addr{}, fmt.Errorf("remap %s: %w", addr, err)
@@ -150,23 +147,22 @@ const (
 // Request is a peer's range for which a range is needed here.
 type Request struct {
 	Want netip.Prefix // as the peer knows it
-	// Peer and Kind determine where in a pool the search begins. So a peer that is
-	// connected again gets its former range, and neighbours are apart.
+	// Peer and Kind determine where in a pool the search begins. So a peer that is connected again gets its
+	// former range.
 	Peer, Kind string
-	// Remap chooses another range than the one that the peer knows, in any case.
+	// Remap means that the result must not be Want.
 	Remap bool
 }
 
 // Allocate chooses the prefix under which the local cluster will see r.Want.
 //
-// It is r.Want itself if that is private or in a pool, overlaps neither taken nor [Fixed],
-// and r.Remap is not set. Otherwise it is a free prefix of the same length: in the first
-// pool that has one, the next one from a position that r's peer and kind determine. So a
-// public network is always remapped. why is the reason that r.Want could not stay; "" if it
-// did. Entries of taken that are not IPv4 prefixes can't overlap, and are ignored; so are
-// host bits in them.
+// The result is r.Want itself if r.Want is private or in a pool, overlaps neither taken nor [Fixed], and
+// r.Remap is not set. So a public network is always remapped. Otherwise the result is a free prefix of the
+// same length, in the first pool that has one. The search begins at a position that r's peer and kind
+// determine. why is the reason that the result is not r.Want; "" if it is. Entries of taken that are not IPv4
+// prefixes are ignored, and so are host bits in the entries.
 //
-// The error satisfies errors.Is for ErrInvalid or ErrExhausted.
+// The error wraps ErrInvalid or ErrExhausted.
 func Allocate(taken []Reservation, r Request, pools []netip.Prefix) (got netip.Prefix, why string, err error) {
 	if err := check(r.Want); err != nil {
 		return netip.Prefix{}, "", fmt.Errorf("allocate: %w", err)
@@ -195,9 +191,8 @@ func Allocate(taken []Reservation, r Request, pools []netip.Prefix) (got netip.P
 	return netip.Prefix{}, why, fmt.Errorf("allocate %s: %w: %v", r.Want, ErrExhausted, pools)
 }
 
-// private reports whether all addresses of p are private (RFC 1918). Its first and its last
-// address are enough: a prefix with addresses of two of those ranges begins at 0.0.0.0 or
-// 128.0.0.0.
+// private reports whether all addresses of p are private (RFC 1918). It checks only the first and the last
+// address, because a prefix with addresses of two private ranges would begin at 0.0.0.0 or 128.0.0.0.
 func private(p netip.Prefix) bool {
 	return p.Addr().IsPrivate() && address(number(p.Addr())|hostMask(p.Bits())).IsPrivate()
 }
@@ -215,7 +210,7 @@ func nextFree(taken []Reservation, pool netip.Prefix, r Request) (netip.Prefix, 
 	if bits < pool.Bits() {
 		return netip.Prefix{}, false
 	}
-	// 64-bit arithmetic, so that the end of the address space does not wrap.
+	// The arithmetic has 64 bits, so that it does not overflow at the end of the address space.
 	begin := uint64(number(pool.Addr()))
 	end := begin + size(pool.Bits())
 	from := begin + position(r)%(size(pool.Bits())/size(bits))*size(bits)
@@ -231,9 +226,9 @@ func position(r Request) uint64 {
 	return h.Sum64()
 }
 
-// firstFree returns the first prefix of this length from begin to end that no prefix of
-// taken overlaps. It visits each of them once: comparing every candidate with all the
-// thousands of a hub took 8 ms, and a /8 has four million /30s.
+// firstFree returns the first prefix of this length from begin to end that no prefix of taken overlaps. It
+// visits each prefix of taken once. To compare every candidate with the thousands of reservations of a hub
+// took 8 ms, and a /8 has four million candidates of length 30.
 func firstFree(taken []Reservation, begin, end uint64, bits int) (netip.Prefix, bool) {
 	type span struct{ start, stop uint64 }
 	spans := make([]span, 0, len(taken))
@@ -247,7 +242,7 @@ func firstFree(taken []Reservation, begin, end uint64, bits int) (netip.Prefix, 
 	next := begin
 	for _, s := range spans {
 		if s.start >= next+size(bits) {
-			break // all behind it begin later
+			break // all further spans begin later
 		}
 		if s.stop > next {
 			next = (s.stop + size(bits) - 1) / size(bits) * size(bits)
@@ -259,8 +254,8 @@ func firstFree(taken []Reservation, begin, end uint64, bits int) (netip.Prefix, 
 	return netip.PrefixFrom(address(uint32(next)), bits), true
 }
 
-// Without returns IPv4 prefixes without the spared addresses, as the fewest prefixes.
-// Prefixes without such an address stay as they are.
+// Without returns IPv4 prefixes without the spared addresses, as the fewest prefixes. It does not change a
+// prefix without such an address.
 func Without(prefixes []netip.Prefix, spared []Reservation) []netip.Prefix {
 	var out []netip.Prefix
 	for _, p := range prefixes {

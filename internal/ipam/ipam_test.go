@@ -84,7 +84,7 @@ func TestAllocate(t *testing.T) {
 	}
 }
 
-// A hub has thousands of peers; each takes a range for pods and one for hosts.
+// A hub has thousands of peers, and each takes a range for pods and one for hosts.
 func TestTheDefaultPoolHasRoomFor1700Peers(t *testing.T) {
 	taken := reserved("10.244.0.0/16")
 	for i := range 1700 {
@@ -161,8 +161,8 @@ func TestRemapKeepsHostBits(t *testing.T) {
 	}
 }
 
-// FuzzAllocate fills a small space at random and compares with the obvious,
-// slow way: try every candidate in order.
+// FuzzAllocate fills a small space at random. It compares the result with the slow method that tries every
+// candidate in order.
 func FuzzAllocate(f *testing.F) {
 	for seed := range uint64(64) {
 		f.Add(seed)

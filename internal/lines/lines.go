@@ -1,4 +1,4 @@
-// Package lines reads a person's answers, one line each.
+// Package lines reads a person's answers, one per line.
 package lines
 
 import (
@@ -7,11 +7,11 @@ import (
 	"io"
 )
 
-// Reader reads lines. A read can't be stopped: if its caller has stopped waiting,
-// the next call gets its line.
+// Reader reads lines. A read can't be stopped. If a caller stops waiting for a line, the next call gets this
+// line.
 type Reader struct {
 	in    *bufio.Reader
-	lines chan line // of a read in progress; nil for none
+	lines chan line // of a read in progress; nil if there is none
 }
 
 type line struct {
@@ -22,8 +22,8 @@ type line struct {
 // NewReader reads from in.
 func NewReader(in io.Reader) *Reader { return &Reader{in: bufio.NewReader(in)} }
 
-// Line returns the next line with its newline. The error is the input's, or that
-// of ctx if ctx ends first. Text before an error is no line.
+// Line returns the next line with its newline. The error is an error of the input, or ctx's error if ctx ends
+// first. Text before an error is not returned.
 func (r *Reader) Line(ctx context.Context) (string, error) {
 	if r.lines == nil {
 		lines := make(chan line, 1)

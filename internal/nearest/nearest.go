@@ -1,4 +1,4 @@
-// Package nearest finds the word that was meant by a mistyped one.
+// Package nearest finds the word that a person probably meant with a mistyped word.
 package nearest
 
 import (
@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// To returns the word in all that is most similar to text; "" if none is similar. A word
-// is similar if it begins with text, or if at most a third of its letters, but at least
-// two, have to change.
+// To returns the word in all that is most similar to text; "" if none is similar. A word is similar if it
+// begins with text, or if few of its letters have to change: a third of them, or two if that is more.
 func To(text string, all []string) string {
 	best, fewest := "", 0
 	for _, word := range all {
@@ -23,8 +22,7 @@ func To(text string, all []string) string {
 	return best
 }
 
-// Question is ": did you mean …?" for the end of an error; "" if nothing is similar to
-// text.
+// Question returns ": did you mean …?" for the end of an error; "" if no word is similar to text.
 func Question(text, before string, all []string) string {
 	if word := To(text, all); word != "" {
 		return "; did you mean " + before + word + "?"
@@ -32,8 +30,8 @@ func Question(text, before string, all []string) string {
 	return ""
 }
 
-// distance is the number of letters that have to be added, left out, changed or swapped
-// with their neighbour.
+// distance returns the number of letters that have to be added, left out, changed or swapped with their
+// neighbour.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	rows := make([][]int, len(x)+1)

@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A container that states no amount counts this much: no pod is free.
+// A container that states no amount counts this much, so that no pod is free.
 var (
 	LeastCPU    = resource.MustParse("100m")
 	LeastMemory = resource.MustParse("256Mi")
-	// LeastStorage is how much the container may write to its node's disk.
+	// LeastStorage is for the disk of the container's node.
 	LeastStorage = resource.MustParse("512Mi")
 )
 
-// complete adds the amounts that a container does not state. Memory and disk are limited to what is
-// counted: without a limit, the container's limit is its request.
+// complete adds the amounts that a container does not state. For memory and disk, it sets the limit to the
+// counted amount: without a limit, the limit becomes the request.
 func complete(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	requests, limits := rounded(r.Requests), rounded(r.Limits)
 	for name, q := range limits {
@@ -43,10 +43,11 @@ func complete(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: requests, Limits: limits}
 }
 
-// bounded resources are counted by their limits: once a node's memory or disk is used up, it has no more.
+// bounded resources are counted by their limits, because a node can't take back memory or disk from a
+// container.
 var bounded = []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 
-// rounded rounds amounts as Kubernetes counts them: CPU in thousandths, everything else in whole units.
+// rounded returns the amounts as Kubernetes counts them: CPU in thousandths, everything else in whole units.
 // Zero CPU, memory and disk are left out, because a kubelet treats zero as no limit.
 func rounded(list corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
@@ -65,7 +66,8 @@ func rounded(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// counted returns what one container counts: memory and disk by their limits, everything else by its requests.
+// counted returns the amounts that one container counts: memory and disk by their limits, everything else by
+// its requests.
 func counted(c *corev1.Container) corev1.ResourceList {
 	out := maps.Clone(c.Resources.Requests)
 	if out == nil {
@@ -79,8 +81,8 @@ func counted(c *corev1.Container) corev1.ResourceList {
 	return out
 }
 
-// Sum returns what a pod counts, as Kubernetes schedules it: the containers run together, after the init
-// containers, which run one after the other, except those that go on (sidecars).
+// Sum returns the amounts that a pod counts, as Kubernetes schedules it. Init containers run one after the
+// other, before the containers, which run together. Sidecars run together with all later ones.
 func Sum(p *corev1.PodSpec) corev1.ResourceList {
 	together, most := corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range p.InitContainers {
@@ -113,7 +115,7 @@ func Add(sum, more corev1.ResourceList) {
 	}
 }
 
-// Subtract takes less from sum, which may become negative.
+// Subtract subtracts less from sum, which may become negative.
 func Subtract(sum, less corev1.ResourceList) {
 	for name, q := range less {
 		all := sum[name]
@@ -130,8 +132,8 @@ func atLeast(sum, least corev1.ResourceList) {
 	}
 }
 
-// GrantDisk adds disk to a grant that has none: as much as its pods count if they state none. Nodes need
-// not say how much disk they have.
+// GrantDisk adds disk to a grant without disk: the amount that its pods count if they state none. Nodes need
+// not report their disk.
 func GrantDisk(granted corev1.ResourceList) {
 	if disk := granted[corev1.ResourceEphemeralStorage]; disk.IsZero() {
 		pods := granted[corev1.ResourcePods]
@@ -139,8 +141,8 @@ func GrantDisk(granted corev1.ResourceList) {
 	}
 }
 
-// Fits returns nil if the request fits into the grant in addition to used, and otherwise the reason that it
-// does not. The text stays the same as long as the grant does.
+// Fits returns nil if the request fits into the grant in addition to used, and otherwise the reason. The text
+// changes only if the request or the grant changes.
 func Fits(asked, used, granted corev1.ResourceList) error {
 	var waits error
 	for _, name := range slices.Sorted(maps.Keys(asked)) {

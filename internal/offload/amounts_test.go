@@ -78,8 +78,8 @@ func TestWhatFits(t *testing.T) {
 	}
 }
 
-// Pods that state nothing of disks run where no node says how much it has, and one that
-// asks for much does not.
+// Pods without requests for disk run if no node reports the size of its disk. A pod with a large request does
+// not run.
 func TestDisksAreBoundedWhereNoneWasGranted(t *testing.T) {
 	granted := amounts("cpu=4 memory=8Gi pods=10 ephemeral-storage=0")
 	offload.GrantDisk(granted)
@@ -112,8 +112,7 @@ func TestNamesOfTwins(t *testing.T) {
 	}
 }
 
-// A namespace that stands for a consumer's may not be where a program of the provider is
-// going to be.
+// A namespace for a consumer's pods may not have a name that a program of the provider is going to use.
 func TestNamesThatProgramsWant(t *testing.T) {
 	for name, good := range map[string]bool{
 		"istio-system": false, "flux-system": false, "cert-manager": false, "external-secrets": false, "my-operator": false, "xn--p1ai": false, "xn--x-rome": false,

@@ -10,9 +10,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Endpoints returns the EndpointSlice for a consumer's ShadowEndpointSlice: the consumer's own pods that
-// belong to a mapped Service, with the addresses that reach them from here. Addresses outside of the
-// consumer's ranges are dropped: they could be those of the API server or of another consumer. While no
+// Endpoints returns the EndpointSlice for a consumer's ShadowEndpointSlice. It contains pods on the consumer
+// that belong to a mapped Service, with their addresses as seen from here. It leaves out addresses outside of
+// the consumer's ranges, because they could be those of the API server or of another consumer. While no
 // packets pass, no endpoint is ready.
 func Endpoints(s *offloadingv1beta1.ShadowEndpointSlice, consumer wire.ClusterID, ranges network.Ranges, passes bool) *discoveryv1.EndpointSlice {
 	t := &s.Spec.Template
@@ -50,6 +50,6 @@ func Endpoints(s *offloadingv1beta1.ShadowEndpointSlice, consumer wire.ClusterID
 	return out
 }
 
-// EndpointsName returns the name of the EndpointSlice of a ShadowEndpointSlice. Kubernetes' own
-// EndpointSlices have names that begin with the Service's name.
+// EndpointsName returns the name of the EndpointSlice of a ShadowEndpointSlice. It differs from the
+// names of Kubernetes' own EndpointSlices, which begin with the Service's name.
 func EndpointsName(shadow string) string { return "home-" + shadow }

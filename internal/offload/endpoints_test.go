@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/offload/network"
 )
 
-// A consumer must not have a Service lead to what is not its own.
+// A consumer's Service must lead only to the consumer's own endpoints.
 func TestEndpointsLeadToTheConsumerAlone(t *testing.T) {
 	ranges := network.Ranges{{Own: netip.MustParsePrefix("10.244.0.0/16"), Seen: netip.MustParsePrefix("253.18.0.0/16")}}
 	s := &offloadingv1beta1.ShadowEndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web-x", UID: "u", Labels: map[string]string{

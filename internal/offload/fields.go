@@ -9,14 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// verdict is the decision about a field that a consumer has filled in. The zero value is for an undecided
-// field: a pod with such a field is refused.
+// verdict is the decision about a field that a consumer has filled in. The zero value means that the field is
+// undecided. A pod with such a field is refused.
 type verdict struct {
-	keep bool // its contents are judged, too
-	drop bool // the remote pod does without it, or gets the provider's value
+	keep bool // the field is kept, and its contents are judged, too
+	drop bool // the field is removed, or replaced by the provider's value
 	// forbids returns the reason that the field may not have this value; "" if it may.
 	forbids func(value any) string
-	// why is the reason why no value is accepted.
+	// why is the reason that no value is accepted.
 	why string
 }
 
@@ -36,11 +36,11 @@ const (
 	longestGrace = 600 // seconds
 )
 
-// fields has the verdict for each field of a pod. If a type has a row for one field, it needs a row for
-// each: TestEveryFieldIsDecided checks them all.
+// fields has the verdict for each field of a pod. If a type has a row for one field, it needs a row for each:
+// TestEveryFieldIsDecided checks this.
 var fields = map[string]verdict{
 	"PodSpec.Volumes": keep, "PodSpec.InitContainers": keep, "PodSpec.Containers": keep,
-	"PodSpec.EphemeralContainers":           drop, // they can't be set when a pod is created, only added later: the consumer gets an Event
+	"PodSpec.EphemeralContainers":           drop, // they can't be set when a pod is created, only added later; the consumer gets an Event about that
 	"PodSpec.RestartPolicy":                 keep,
 	"PodSpec.TerminationGracePeriodSeconds": when(atMost(longestGrace, "seconds")),
 	"PodSpec.ActiveDeadlineSeconds":         keep,
@@ -113,7 +113,7 @@ var fields = map[string]verdict{
 	"VolumeMount.MountPropagation": when(oneOf("None", "HostToContainer")),
 	"ResourceRequirements.Limits":  when(notNegative), "ResourceRequirements.Requests": when(notNegative), "ResourceRequirements.Claims": never(notOffered),
 
-	// A kubelet sends probes from the network of its node, to whatever host a probe names.
+	// A kubelet sends probes from the network of its node, to any host that a probe names.
 	"HTTPGetAction.Path": keep, "HTTPGetAction.Port": keep, "HTTPGetAction.Scheme": keep, "HTTPGetAction.HTTPHeaders": keep, "HTTPGetAction.Protocol": keep,
 	"HTTPGetAction.Host":   never("probes ask the pod itself"),
 	"TCPSocketAction.Port": keep, "TCPSocketAction.Host": never("probes ask the pod itself"),
@@ -134,8 +134,8 @@ var fields = map[string]verdict{
 		"net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout",
 		"net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes")), "Sysctl.Value": keep,
 
-	// Anti-affinity keeps other pods off the pod's node. If a consumer could name other namespaces, this
-	// would concern their pods, too.
+	// Anti-affinity keeps other pods off the pod's node. A consumer must not name other namespaces, because
+	// this would affect their pods, too.
 	"Affinity.NodeAffinity": drop, "Affinity.PodAffinity": keep, "Affinity.PodAntiAffinity": keep,
 	"PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution": keep, "PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution": keep,
 	"PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution": keep, "PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution": keep,
@@ -146,7 +146,7 @@ var fields = map[string]verdict{
 
 	"Toleration.Key": keep, "Toleration.Operator": keep, "Toleration.Value": keep, "Toleration.Effect": keep, "Toleration.TolerationSeconds": keep,
 
-	// These contain only what belongs to the pod itself.
+	// These contain only fields that affect the pod itself.
 	"Lifecycle.PostStart": keep, "Lifecycle.PreStop": keep, "Lifecycle.StopSignal": keep,
 	"LifecycleHandler.Exec": keep, "LifecycleHandler.HTTPGet": keep, "LifecycleHandler.TCPSocket": keep, "LifecycleHandler.Sleep": keep,
 	"Probe.ProbeHandler": keep, "Probe.InitialDelaySeconds": keep, "Probe.TimeoutSeconds": keep, "Probe.PeriodSeconds": keep,
@@ -203,7 +203,7 @@ func no(v any) string {
 	return notOffered
 }
 
-// confined judges security profiles. A pod without any confinement could leave its container.
+// confined judges security profiles, because a pod without any confinement could leave its container.
 func confined(v any) string {
 	if text := fmt.Sprint(v); text == "RuntimeDefault" || text == "Localhost" {
 		return ""
@@ -211,7 +211,7 @@ func confined(v any) string {
 	return fmt.Sprintf("%v is not offered", v)
 }
 
-// usual judges capabilities: Kubernetes' baseline allows to add these.
+// usual judges capabilities. It allows the ones that Kubernetes' baseline allows.
 func usual(v any) string {
 	for _, c := range v.([]corev1.Capability) {
 		switch c {
@@ -232,8 +232,8 @@ func notNegative(v any) string {
 	return ""
 }
 
-// admit goes through all fields that are filled in, below v. It clears those to drop, and returns an error
-// for the first remaining one that is not allowed.
+// admit judges all fields below v that are filled in. It clears the fields to drop, and returns an error for
+// the first other field that is not allowed.
 func admit(v reflect.Value, path string) error {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -284,11 +284,10 @@ func admit(v reflect.Value, path string) error {
 	return nil
 }
 
-// decided reports whether the fields of a type are judged one by one. This holds for the types of pods.
+// decided reports whether the fields of a type are judged one by one. This is so for the types of pods.
 // Quantities, ports and selectors are judged as a whole.
 func decided(t reflect.Type) bool { return t.PkgPath() == reflect.TypeFor[corev1.PodSpec]().PkgPath() }
 
-// nameOf names an element of a list for a person.
 func nameOf(v reflect.Value, i int) string {
 	if v.Kind() == reflect.Struct {
 		if name := v.FieldByName("Name"); name.IsValid() && name.Kind() == reflect.String && name.String() != "" {

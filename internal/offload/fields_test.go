@@ -8,9 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestEveryFieldIsDecided walks all that a pod may consist of. A new release of
-// Kubernetes has fields on which somebody has to decide: until then, who fills one in is
-// refused.
+// TestEveryFieldIsDecided walks all fields of a pod. A new release of Kubernetes has new fields. Until
+// somebody decides on a field, pods with this field are refused.
 func TestEveryFieldIsDecided(t *testing.T) {
 	seen, unused := map[reflect.Type]bool{}, map[string]bool{}
 	for name := range fields {

@@ -11,16 +11,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// MostMapped is how many mapped namespaces a consumer may have on a provider.
+// MostMapped is the largest number of mapped namespaces of a consumer on a provider.
 const MostMapped = 100
 
-// reserved are prefixes of namespaces that consumers don't get.
+// reserved are the prefixes of namespaces that consumers don't get.
 var reserved = []string{"kube-", "openshift-", "liqo"}
 
 // ForPrograms returns the reason that a consumer gets no new namespace of this name; nil if it may have one.
-// Programs that the provider's admins install look for their own namespaces, and would put their Secrets into
-// an existing one. A name that begins with xn-- is the code of an international domain name, and would answer
-// for that domain.
+// Programs that the provider's admins install later would use an existing namespace with their usual name,
+// and put their Secrets there. A name that begins with xn-- is the code of an international domain name, and
+// Services in such a namespace would answer for that domain.
 func ForPrograms(name string) error {
 	switch {
 	case strings.HasSuffix(name, "-system") || strings.HasSuffix(name, "-operator") || slices.Contains(programs, name):
@@ -31,8 +31,8 @@ func ForPrograms(name string) error {
 	return nil
 }
 
-// programs are the namespaces into which common programs are installed, according to their documentation,
-// in addition to those that end in -system or -operator.
+// programs are the usual namespaces of common programs, according to their documentation, in addition to
+// those that end in -system or -operator.
 var programs = []string{
 	"argo", "argo-rollouts", "argocd", "cert-manager", "crossplane", "elastic", "external-dns", "external-secrets", "flux", "gatekeeper", "grafana",
 	"ingress-nginx", "istio-ingress", "jenkins", "keycloak", "knative-serving", "kyverno", "linkerd", "logging", "monitoring", "observability",
@@ -41,8 +41,8 @@ var programs = []string{
 
 // MappedName returns the reason that a consumer can't have a mapped namespace of this name; nil if the name
 // is allowed. home is the operator's namespace. A name has to end in the consumer's ID, unless an admin
-// allows any name: when the cluster's pods resolve names of other domains, they search namespaces first, so a
-// Service github in a namespace com would answer for github.com.
+// allows any name. The reason is that the cluster's pods search namespaces first when they resolve a name, so
+// a Service github in a namespace com would answer for github.com.
 func MappedName(name, home string, consumer wire.ClusterID, any bool) error {
 	if why := validation.IsDNS1123Label(name); len(why) > 0 {
 		return fmt.Errorf("%q is no name of a namespace", name)

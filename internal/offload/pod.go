@@ -1,5 +1,5 @@
-// Package offload decides what a provider runs for consumers: which pod a ShadowPod becomes, how much it
-// takes of the grant, and which requests are refused. It is pure.
+// Package offload makes a provider's decisions about consumers' pods: the remote pod of a ShadowPod, the
+// amounts that it takes of the grant, and the refused requests. It is pure.
 //
 // A mapped namespace is the provider's namespace that stands for a namespace of the consumer.
 package offload
@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Pod returns the remote pod for a consumer's ShadowPod, or the reason that there is none, as an error.
+// Pod returns the remote pod for a consumer's ShadowPod. If there is none, the error is the reason.
 func Pod(s *offloadingv1beta1.ShadowPod, consumer wire.ClusterID) (*corev1.Pod, error) {
 	spec := s.Spec.Pod.DeepCopy()
 	if err := admit(reflect.ValueOf(spec).Elem(), ""); err != nil {
@@ -44,8 +44,8 @@ func Pod(s *offloadingv1beta1.ShadowPod, consumer wire.ClusterID) (*corev1.Pod, 
 	return p, nil
 }
 
-// place removes those constraints on the node that could be used against the provider: the labels and
-// taints of nodes are the provider's own affair.
+// place removes constraints on the node that could be used against the provider. Consumers must not depend on
+// the labels and taints of the provider's nodes.
 func place(spec *corev1.PodSpec) {
 	maps.DeleteFunc(spec.NodeSelector, func(key, _ string) bool { return key != corev1.LabelArchStable && key != corev1.LabelOSStable })
 	spec.Tolerations = slices.DeleteFunc(spec.Tolerations, func(t corev1.Toleration) bool {
@@ -53,8 +53,8 @@ func place(spec *corev1.PodSpec) {
 	})
 }
 
-// Labels returns the labels of the remote pod: those that the consumer requests, except labels of the
-// domains of Kubernetes and Liqo, which steer programs of the provider.
+// Labels returns the labels of the remote pod: the requested labels, except labels of the domains of
+// Kubernetes and Liqo, which control programs of the provider.
 func Labels(asked map[string]string, consumer wire.ClusterID) map[string]string {
 	out := map[string]string{}
 	for key, value := range asked {
@@ -67,8 +67,8 @@ func Labels(asked map[string]string, consumer wire.ClusterID) map[string]string 
 	return out
 }
 
-// foreign reports whether programs of the provider react to the domain of a label. The labels of
-// applications do not count: Services find their pods by them.
+// foreign reports whether programs of the provider react to the domain of a label. The labels of applications
+// are kept, because Services find their pods by them.
 func foreign(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
 	if !ok {
@@ -83,8 +83,8 @@ func foreign(key string) bool {
 	})
 }
 
-// passed are the annotations that the remote pod gets. Other annotations may steer pod networks, meshes
-// and webhooks.
+// passed are the annotations that the remote pod gets. Other annotations may control pod networks, meshes and
+// webhooks.
 var passed = []string{"kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container", "kubectl.kubernetes.io/restartedAt"}
 
 // Annotations returns the annotations of the remote pod.
@@ -98,8 +98,8 @@ func Annotations(asked map[string]string) map[string]string {
 	return out
 }
 
-// Phase returns the phase that the ShadowPod reports: the phase of the remote pod. If the pod ends because
-// it is being deleted, its work is not done and it is created again: the earlier phase stays.
+// Phase returns the phase that the ShadowPod reports: the phase of the remote pod. A remote pod that ends
+// because it is being deleted is created again, so the earlier phase stays.
 func Phase(before corev1.PodPhase, p *corev1.Pod) corev1.PodPhase {
 	if p.Status.Phase == "" || p.DeletionTimestamp != nil && Ended(p.Status.Phase) {
 		return before

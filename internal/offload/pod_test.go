@@ -144,7 +144,7 @@ func TestPodsThatAreRefused(t *testing.T) {
 	}
 }
 
-// fill gives a value of its type to about one field of n, all the way down.
+// fill gives a value to about one of n fields, at all depths.
 func fill(r *rand.Rand, v reflect.Value, n, depth int) {
 	if depth > 12 {
 		return
@@ -186,8 +186,8 @@ func fill(r *rand.Rand, v reflect.Value, n, depth int) {
 	}
 }
 
-// TestAnyPodIsRefusedOrNeverWider gives arbitrary pods. What is made of one has nothing
-// that is dangerous, and counts at least what its containers ask for.
+// TestAnyPodIsRefusedOrNeverWider uses arbitrary pods. The resulting pod has no dangerous setting, and counts
+// at least the requests of its containers.
 func TestAnyPodIsRefusedOrNeverWider(t *testing.T) {
 	r := rand.New(rand.NewPCG(sample.Seed(t), 1))
 	made := 0
@@ -212,7 +212,7 @@ func TestAnyPodIsRefusedOrNeverWider(t *testing.T) {
 	}
 }
 
-// dangers are said anew here, and not by the table of fields.
+// dangers lists the dangerous settings independently of the table of fields.
 func dangers(p *corev1.Pod, s *offloadingv1beta1.ShadowPod) (out []string) {
 	bad := func(is bool, why string) {
 		if is {

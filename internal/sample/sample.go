@@ -21,11 +21,10 @@ func Of(some, all int) int {
 	return some
 }
 
-// Emulated reports whether the machine is emulated, ten times slower than others.
+// Emulated reports whether the machine is emulated, and so ten times slower than others.
 func Emulated() bool { return os.Getenv("EMULATED") != "" }
 
-// Seed chooses the part: the value of SEED, or 1. The test's log shows how to run
-// the same part again.
+// Seed returns the seed of the part: the value of SEED, or 1. It logs how to run the same part again.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("SEED"), "1"), 10, 64)

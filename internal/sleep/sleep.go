@@ -1,4 +1,4 @@
-// Package sleep has a sleep that a context can end.
+// Package sleep provides a sleep that a context can end.
 package sleep
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// For sleeps; it returns false if ctx has ended before.
+// For sleeps for the time d. It returns false if ctx has ended before.
 func For(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

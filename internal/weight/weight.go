@@ -1,7 +1,6 @@
-// Package weight makes a program that imports it measure its own memory, if the
-// environment names a folder for the results. The growth of a program that runs for
-// hours can't be seen from outside: its memory includes garbage that the collector
-// has not returned yet.
+// Package weight makes a program that imports it measure its own memory, if the environment names a folder
+// for the results. Memory that is measured from outside does not show the growth of a program, because it
+// includes garbage that is not returned yet.
 package weight
 
 import (
@@ -25,7 +24,7 @@ const (
 	profileRate = 16 << 10 // bytes
 )
 
-// Weight is the memory in use by a program: one line of JSON in the file "heap".
+// Weight is the memory in use by a program. It is one line of JSON in the file "heap".
 type Weight struct {
 	At         time.Time
 	Live       uint64 // bytes of the heap that are still reachable
@@ -55,8 +54,7 @@ func weighed(folder string) bool {
 }
 
 func weigh(folder string, n int) error {
-	// Twice: the first collection leaves objects in pools, and objects with
-	// finalizers.
+	// The first collection leaves objects in pools, and objects with finalizers. So there are two.
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats

@@ -7,11 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Allow says where a peer's pods may open connections in this cluster. Answers to connections
-// that this cluster's pods have opened always pass.
+// Allow determines where a peer's pods may open connections in this cluster. Answers to connections of this
+// cluster's pods always pass.
 type Allow uint8
 
-// The values. Services can't be exported yet, so AllowExported opens nothing.
+// The values. AllowExported opens the ports of the pods of Services that the cluster exports to the peer.
 const (
 	AllowAll Allow = iota
 	AllowExported
@@ -31,8 +31,8 @@ func ParseAllow(text string) (Allow, error) {
 	return Allow(i), nil
 }
 
-// AllowOf returns the value that is asked of a gateway. If it can't be read, AllowOf returns
-// AllowNone and the error.
+// AllowOf returns the value in a gateway's annotation. If it can't be read, AllowOf returns AllowNone and the
+// error.
 func AllowOf(gateway metav1.Object) (Allow, error) {
 	text, ok := gateway.GetAnnotations()[AnnotationAllow]
 	if !ok {

@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// GatewayReporter is the reporting program in Events that gateways' pods record.
+// GatewayReporter is the reporting program in Events of gateways' pods.
 const GatewayReporter = "liqo-tui-gateway"
 
-// maxNote is the longest text of an Event, in bytes: Kubernetes refuses longer ones.
+// maxNote is the longest text of an Event that Kubernetes accepts, in bytes.
 const maxNote = 1024
 
-// EventAbout is a reference to an object of Liqo's networking. It has no resource version:
-// a recorder counts Events with equal references as one Event.
+// EventAbout is a reference to an object of Liqo's networking. It has no resource version, so that a recorder
+// counts Events about the same object as one Event.
 func EventAbout(o Object) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion: networkingv1beta1.GroupVersion.String(), Kind: reflect.TypeOf(o).Elem().Name(),
@@ -32,8 +32,7 @@ func EventNote(text string) string {
 	return strings.ToValidUTF8(text[:maxNote-len(more)], "") + more
 }
 
-// ProblemEvent is the Event about a gateway's new [AnnotationProblem]. problem is "" if
-// the gateway has recovered.
+// ProblemEvent is the Event about a gateway's new [AnnotationProblem]. problem is "" if the problem is gone.
 func ProblemEvent(problem string) (kind, reason, said string) {
 	switch {
 	case problem == "":

@@ -23,8 +23,8 @@ func TestAnEventHoldsItsNote(t *testing.T) {
 	}
 }
 
-// A warning of ours is about what the object says itself. Those of others, and of the
-// operator about its own Deployment, are not.
+// A warning of ours is about the content of the object. Warnings of others, and of the operator about its own
+// Deployment, are not.
 func TestAnEventOfOursIsKnown(t *testing.T) {
 	gateway := render.GatewayClient(render.ClientParams{Tenant: render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}})
 	about := *wire.EventAbout(gateway)

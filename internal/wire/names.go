@@ -116,9 +116,9 @@ const (
 	// AnnotationEndpoint on a GatewayServer is one sentence. It says why the operator
 	// has chosen the endpoint, or why there is no endpoint yet.
 	AnnotationEndpoint = "liqo-tui.dev/endpoint"
-	// AnnotationProblem is the reason that the operator can't do what the object requests. It is on
-	// gateways, on Networks, and on objects of lending, such as Tenants and ShadowPods. It begins
-	// with [ProblemRefused] if another attempt with the same objects would fail, too.
+	// AnnotationProblem is the reason that the operator can't do what the object requests. It can be on
+	// gateways, on Networks, and on objects of lending, such as Tenants and ShadowPods. It begins with
+	// [ProblemRefused] if another attempt with the same objects would fail, too.
 	AnnotationProblem = "liqo-tui.dev/problem"
 	// AnnotationProblemOf on a Network, or on an object of lending, is the object's generation at
 	// the time when the operator wrote the [AnnotationProblem].
@@ -129,17 +129,16 @@ const (
 	// AnnotationInvitation on a GatewayServer is a random text. It is in each file by which the
 	// server's admin invites the peer's admin, and the peer's reply file repeats it.
 	AnnotationInvitation = "liqo-tui.dev/invitation"
-	// AnnotationOtherWay on a GatewayServer says that the gateways did not reach each other while
-	// the other cluster hosted the server. So nobody advises to swap the roles again.
+	// AnnotationOtherWay on a GatewayServer means that the gateways did not reach each other while the other
+	// cluster hosted the server. So our programs don't advise to swap the roles again.
 	AnnotationOtherWay = "liqo-tui.dev/other-way-failed"
-	// AnnotationCreated on a Namespace says that our program has created the namespace.
-	// The value is the namespace's name. Our program writes the annotation only in the
-	// request that creates the namespace, never in an apply or a manifest. So a namespace
-	// that existed before does not get the annotation. See render.CreatedByUs.
+	// AnnotationCreated on a Namespace means that our program has created the namespace. The value is the
+	// namespace's name. Our program writes the annotation only in the request that creates the namespace,
+	// never in an apply or a manifest. So a namespace that existed before does not get the annotation. See
+	// render.CreatedByUs.
 	AnnotationCreated = "liqo-tui.dev/created"
-	// AnnotationForPeering on a Configuration or a gateway says that the object was made for
-	// lending, and is deleted when the lending ends. An object that existed before the lending
-	// does not have the annotation.
+	// AnnotationForPeering on a Configuration or a gateway means that the object was made for lending, and is
+	// deleted when the lending ends. An object that existed before the lending does not have the annotation.
 	AnnotationForPeering = "liqo-tui.dev/for-peering"
 	// AnnotationPeerUID on a Configuration is the UID of the namespace kube-system in the peer's
 	// cluster. By this UID, programs notice if another cluster with the same ID takes the peer's place.

@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Stays is why a namespace that is being deleted is still there, by all conditions that Kubernetes
-// sets for that; "" if they give no reason. One API group that nobody serves is enough: then
-// Kubernetes does not know what else is in the namespace, and keeps it.
+// Stays returns the reasons that a namespace is still being deleted, from all conditions of Kubernetes about
+// that; "" if there are none. One API group without a server is enough: Kubernetes then does not know the
+// rest of the namespace's content, and keeps the namespace.
 func Stays(ns *corev1.Namespace) string {
 	var why []string
 	for _, of := range []corev1.NamespaceConditionType{

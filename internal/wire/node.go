@@ -17,7 +17,7 @@ import (
 type NodeReport struct {
 	IP        netip.Addr     // the address on which the fabric listens
 	Networks  []netip.Prefix // the networks that the node has routes to
-	Pods      []netip.Prefix // the addresses of its pods: ranges, and single ones
+	Pods      []netip.Prefix // the addresses of its pods: ranges, and single addresses
 	Addresses []netip.Addr   // the node's own addresses
 	MTU       int            // the smallest MTU of its routes to gateways' pods, in bytes; 0: not known
 	Unreached []string       // gateways that don't answer the node over the fabric, as namespace/name
@@ -31,55 +31,54 @@ type NodeReport struct {
 // [AnnotationStatus]. Fields are only ever added. An agent that is older than a field
 // leaves the field out.
 type NodeStatus struct {
-	// Level says which rules are in force on the node: [NodeLevel] or less; 0 while no
+	// Level is the level of the rules that are in force on the node: [NodeLevel] or less. It is 0 while no
 	// rules are in force, and from an agent that does not report a level.
 	Level int `json:"level,omitempty"`
-	// Problem is the reason that the node is not set up as wanted; "" if it is, or if that is
-	// unknown.
+	// Problem is the reason that the node is not set up as wanted; "" if it is set up, or if this is unknown.
 	Problem string `json:"problem,omitempty"`
-	// Unfit has, by namespace/name, the gateways with settings that the node can't use. The
-	// text says what the node does instead, and why. It has at most [NodeStatusMax] gateways.
+	// Unfit contains the gateways with settings that the node can't use, by namespace/name. The text is the
+	// node's replacement for the settings, and the reason. It contains at most [NodeStatusMax] gateways.
 	Unfit map[string]string `json:"unfit,omitempty"`
-	// Refused counts, by the gateway's namespace/name, the peer's packets to the node itself
-	// or to gateways' own ports; nil from an agent that does not count them. The count begins
-	// when the node learns the peer's ranges. It has at most [NodeStatusMax] gateways.
+	// Refused counts, by the gateway's namespace/name, the peer's packets to the node itself or to gateways'
+	// own ports; nil from an agent that does not count them. The count begins when the node learns the peer's
+	// ranges. Refused contains at most [NodeStatusMax] gateways.
 	Refused map[string]uint64 `json:"refused"`
-	// More means that [NodeStatusMax] was exceeded: Refused or Unfit lacks gateways.
+	// More means that Refused or Unfit lacks gateways, because there are more than [NodeStatusMax].
 	More bool `json:"more,omitempty"`
 	// Pods compares the addresses of the node's pods with the cluster's pod ranges; nil from an
 	// agent that does not compare them, and while the ranges are not known.
 	Pods *PodRanges `json:"pods,omitempty"`
-	// KubeProxy is "" also from an agent that does not ask.
+	// KubeProxy is also "" from an agent that does not check kube-proxy.
 	KubeProxy KubeProxy `json:"kubeProxy,omitempty"`
 }
 
-// KubeProxy says whether the node's kube-proxy answers the node's agent.
+// KubeProxy is the state of the node's kube-proxy, as the node's agent sees it.
 type KubeProxy string
 
 // States of a kube-proxy.
 const (
-	KubeProxyUnknown KubeProxy = "" // nothing has answered since the agent began
+	KubeProxyUnknown KubeProxy = "" // kube-proxy has not answered since the start of the agent
 	KubeProxyAnswers KubeProxy = "Answers"
-	KubeProxySilent  KubeProxy = "Silent" // it has answered before
+	KubeProxySilent  KubeProxy = "Silent" // kube-proxy has answered before, but does not now
 )
 
-// PodRanges says where the IPv4 addresses of a node's pods are. No peer reaches a pod outside
-// of the cluster's pod ranges, which are those of its Networks.
+// PodRanges compares the IPv4 addresses of a node's pods with the cluster's pod ranges, which are in its
+// Networks. Peers reach no pod outside of these ranges.
 type PodRanges struct {
 	Inside  bool           `json:"inside,omitempty"`  // some pod has an address in the ranges
-	Outside []netip.Prefix `json:"outside,omitempty"` // where pods have others; at most [NodeStatusMax]
+	Outside []netip.Prefix `json:"outside,omitempty"` // prefixes of pods outside of the ranges; at most [NodeStatusMax]
 }
 
-// NodeLevel is the level of today's rules on nodes: they close the node's own addresses to
-// peers. It grows when nodes enforce more.
+// NodeLevel is the level of the present rules on nodes, which close the node's own addresses to peers. It
+// grows when nodes enforce more.
 const NodeLevel = 1
 
-// NodeStatusMax is the largest number of gateways in each map of a NodeStatus. It bounds
-// what gateways read from each node.
+// NodeStatusMax is the largest number of gateways in each map of a NodeStatus. It limits the text that
+// gateways read from each node.
 const NodeStatusMax = 32
 
-// ParseNodeStatus reads a NodeStatus from an InternalNode's annotations; zero if the
-// annotation is absent, as with older agents.
+// ParseNodeStatus reads a NodeStatus from an InternalNode's annotations; zero if the annotation is absent,
+// because the agent is older.
 func ParseNodeStatus(annotations map[string]string) (s NodeStatus, err error) {
 	text, ok := annotations[AnnotationStatus]
 	if !ok {
@@ -91,8 +90,8 @@ func ParseNodeStatus(annotations map[string]string) (s NodeStatus, err error) {
 	return s, nil
 }
 
-// InternalNode is the object that carries a NodeReport. The kind is Liqo's, and so are
-// its required fields.
+// InternalNode returns the object that carries a NodeReport. The kind is Liqo's, and so are its required
+// fields.
 func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNode {
 	mtu := ""
 	if r.MTU > 0 {
@@ -137,8 +136,8 @@ func NodeUnreached(o metav1.Object) []string {
 	return strings.Split(text, ",")
 }
 
-// ParseNode reads the report in an InternalNode. The error names the parts that can't be
-// read; the other parts are valid.
+// ParseNode reads the report in an InternalNode. The error names the parts that can't be read. The other
+// parts are valid.
 func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
 	var errs [8]error
 	if r.IP, errs[0] = netip.ParseAddr(string(n.Spec.Interface.Node.IP)); errs[0] != nil {
@@ -169,12 +168,11 @@ func NodeNameservers(n *networkingv1beta1.InternalNode) ([]netip.Addr, error) {
 	return parsed(n, AnnotationNameservers, netip.ParseAddr)
 }
 
-// nodeAddresses reads only the node's own addresses.
 func nodeAddresses(n *networkingv1beta1.InternalNode) ([]netip.Addr, error) {
 	return parsed(n, AnnotationAddresses, netip.ParseAddr)
 }
 
-// Joined writes a list as annotations have it: with commas between the items.
+// Joined returns a list as annotations contain it, with commas between the items.
 func Joined[T fmt.Stringer](items []T) string {
 	text := make([]string, len(items))
 	for i, item := range items {

@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PodIPv4 returns the pod's IPv4 address, or "". It need not be the first address: where IPv6
-// comes first, Status.PodIP is of a family that tunnels don't carry.
+// PodIPv4 returns the pod's IPv4 address; "" if it has none. The address need not be the first one, because
+// Status.PodIP is an IPv6 address if IPv6 comes first.
 func PodIPv4(p *corev1.Pod) string {
 	all := []string{p.Status.PodIP}
 	for _, ip := range p.Status.PodIPs {

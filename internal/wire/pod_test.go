@@ -34,7 +34,7 @@ func TestTheAddressOfIPv4IsFound(t *testing.T) {
 	}
 }
 
-// In clusters that have IPv6 first, the first address of a pod or of a Service is the wrong one.
+// In clusters with IPv6 first, the first address of a pod or Service is the wrong one.
 func TestNobodyTakesTheFirstAddress(t *testing.T) {
 	first := regexp.MustCompile(`\.(Status\.PodIP|Spec\.ClusterIP)\b`)
 	permitted := map[string]string{

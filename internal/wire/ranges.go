@@ -6,7 +6,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 )
 
-// RangesText writes a cluster's ranges for an annotation: the pod ranges, a semicolon, the
+// RangesText returns a cluster's ranges as an annotation contains them: the pod ranges, a semicolon, the
 // external ranges. Commas separate the ranges.
 func RangesText(c networkingv1beta1.ClusterConfigCIDR) string {
 	return joinedCIDRs(c.Pod) + ";" + joinedCIDRs(c.External)

@@ -8,8 +8,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 )
 
-// Relay is the address of a relay. The client of a connection dials Port, the server dials
-// Port+1.
+// Relay is the address of a relay. The client of a connection dials Port, and the server dials Port+1.
 type Relay struct {
 	Host string // IP address or DNS name
 	Port uint16 // UDP
@@ -36,8 +35,8 @@ func (r Relay) Ends() (client, server networkingv1beta1.EndpointStatus) {
 		networkingv1beta1.EndpointStatus{Addresses: []string{r.Host}, Port: int32(r.Port) + 1}
 }
 
-// RelayOf returns the address of the relay that a gateway server dials; "" if it dials
-// none, or if s is nil.
+// RelayOf returns the address of the relay that a gateway server dials; "" if it dials no relay, or if s is
+// nil.
 func RelayOf(s *networkingv1beta1.GatewayServer) string {
 	if s == nil {
 		return ""

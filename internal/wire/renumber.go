@@ -15,22 +15,20 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/ipam"
 )
 
-// A renumbering: the cluster sees a peer under another range, and packets flow meanwhile.
-// The admin's program asks for it with annotations on the Configuration. The operator makes
-// a second Network, and names both ranges in [AnnotationAlso]. Once the nodes and the
-// gateway have both ranges, the operator changes the Configuration's status. The former
-// range is kept for a while.
+// During a renumbering, the cluster begins to see a peer under another range, without an interruption. The
+// admin's program requests this by annotations of the Configuration. The operator makes a second Network, and
+// writes both ranges into [AnnotationAlso]. When nodes and gateway have both, the operator changes the
+// Configuration's status. The former range is kept for a while.
 const (
-	// AnnotationRenumber on a Configuration are the peer's ranges that are to be replaced,
-	// with commas between them. A range that the peer no longer has changes nothing.
+	// AnnotationRenumber on a Configuration lists the peer's ranges that have to be replaced, with commas
+	// between them. A range that the peer no longer has changes nothing.
 	AnnotationRenumber = "liqo-tui.dev/renumber"
-	// AnnotationKeep on a Configuration is a duration as Go writes it: for so long, the
-	// former ranges work after the change.
+	// AnnotationKeep on a Configuration is the time for which the former ranges still work after the change,
+	// as a duration in Go's format.
 	AnnotationKeep = "liqo-tui.dev/keep-former"
-	// AnnotationAlso are the former and the next ranges during a renumbering, with commas
-	// between them: on a Configuration as SEEN=REAL, on an InternalFabric and on an
-	// InternalNode as SEEN only. On an InternalNode they are the ranges that the node has
-	// routes to.
+	// AnnotationAlso lists the former and the next ranges during a renumbering, with commas between them. On
+	// a Configuration, the items are SEEN=REAL. On an InternalFabric and an InternalNode, they are only SEEN.
+	// On an InternalNode, they are the ranges to which the node has routes.
 	AnnotationAlso = "liqo-tui.dev/also"
 	// AnnotationLeft on a Network is the time when another range replaced this one, by
 	// the operator's clock (RFC 3339).
@@ -41,13 +39,13 @@ const (
 // free range for the peer.
 const ReasonNoFreeRange = "NoFreeRange"
 
-// Conditions of a Configuration. It has only those that are true.
+// Conditions of a Configuration. Only conditions that are true are present.
 const (
-	// ConditionOverlap: the cluster needs addresses in the peer's ranges. The message
-	// lists [Overlap]s.
+	// ConditionOverlap means that the cluster needs addresses in the peer's ranges. The message lists
+	// [Overlap]s.
 	ConditionOverlap = "liqo-tui.dev/Overlap"
-	// ConditionRenumbering: the peer has two ranges. The message has the next step. The
-	// reason is [ReasonPreparing], [ReasonFormerKept] or [ReasonNotRenumbered].
+	// ConditionRenumbering means that the peer has two ranges. The message is about the next step. The reason
+	// is [ReasonPreparing], [ReasonFormerKept] or [ReasonNotRenumbered].
 	ConditionRenumbering = "liqo-tui.dev/Renumbering"
 )
 
@@ -62,10 +60,10 @@ const (
 // Renumbering is an admin's request to replace ranges of a peer.
 type Renumbering struct {
 	Leave []netip.Prefix // the ranges to replace
-	Keep  time.Duration  // how long the former ranges work after the change
+	Keep  time.Duration  // the time for which the former ranges work after the change
 }
 
-// Annotations are the Configuration's annotations for this request.
+// Annotations returns the Configuration's annotations for this request.
 func (r Renumbering) Annotations() map[string]string {
 	return map[string]string{AnnotationRenumber: Joined(r.Leave), AnnotationKeep: r.Keep.String()}
 }
@@ -89,7 +87,7 @@ type Alias struct{ Seen, Real netip.Prefix }
 
 func (a Alias) String() string { return a.Seen.String() + "=" + a.Real.String() }
 
-// JoinAliases is the value of a Configuration's [AnnotationAlso].
+// JoinAliases returns the value of a Configuration's [AnnotationAlso].
 func JoinAliases(all []Alias) string { return Joined(all) }
 
 // ParseAliases reads a Configuration's [AnnotationAlso].
@@ -119,12 +117,12 @@ func (o Overlap) String() string { return o.Range.String() + overlaps + o.With.S
 
 const betweenOverlaps = "; "
 
-// mostOverlaps is the largest number of overlaps that are listed for each range: a network
-// can come with hundreds of nodes.
+// mostOverlaps is the largest number of listed overlaps for each range, because one network can appear with
+// hundreds of nodes.
 const mostOverlaps = 5
 
-// JoinOverlaps is the message of a [ConditionOverlap]. It names the widest overlaps of each
-// range, and counts the others.
+// JoinOverlaps returns the message of a [ConditionOverlap]. It contains the widest overlaps of each range,
+// and the number of the others.
 func JoinOverlaps(all []Overlap) string {
 	slices.SortStableFunc(all, func(a, b Overlap) int {
 		return strings.Compare(fmt.Sprintf("%v %02d %v", a.Range, a.With.Prefix.Bits(), a.With), fmt.Sprintf("%v %02d %v", b.Range, b.With.Prefix.Bits(), b.With))
@@ -141,8 +139,8 @@ func JoinOverlaps(all []Overlap) string {
 	return strings.Join(text, betweenOverlaps)
 }
 
-// Overlaps reads the overlaps that a Configuration's [ConditionOverlap] names, without
-// those that it only counts.
+// Overlaps reads the overlaps in the message of a Configuration's [ConditionOverlap], without those that are
+// only counted there.
 func Overlaps(conf *networkingv1beta1.Configuration) []Overlap {
 	c := meta.FindStatusCondition(conf.Status.Conditions, ConditionOverlap)
 	if c == nil || c.Status != metav1.ConditionTrue {

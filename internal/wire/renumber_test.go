@@ -45,7 +45,7 @@ func TestAliasesAreReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
-// A range may have come to hold hundreds of nodes: the message names the widest first.
+// A range may contain hundreds of nodes, so the message names the widest overlaps first.
 func TestOverlapsAreListedInShort(t *testing.T) {
 	seen, other := netip.MustParsePrefix("253.18.0.0/16"), netip.MustParsePrefix("240.5.0.0/16")
 	var all []wire.Overlap

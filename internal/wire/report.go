@@ -10,15 +10,15 @@ import (
 // Report is a gateway's report about its tunnel, stored as JSON in [AnnotationStatus]. A
 // Connection's own status has only two fields. Fields of a Report are only ever added.
 type Report struct {
-	// At is when the report was written, by the clock of the gateway's node.
+	// At is the time of the report, by the clock of the gateway's node.
 	At time.Time `json:"at"`
 	// Interval is the longest time between two reports of a running gateway.
 	Interval Seconds `json:"intervalSeconds"`
-	// Reason is one word for machines, Message one sentence for people.
+	// Reason is one word for programs, and Message is one sentence for people.
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`
-	// Since is when the Connection's value last changed, by the node's clock; nil from a
-	// gateway that doesn't keep this time.
+	// Since is the time of the last change of the Connection's value, by the node's clock; nil from a gateway
+	// that doesn't keep this time.
 	Since *time.Time `json:"since,omitempty"`
 	// Handshake is the time of the last WireGuard handshake.
 	Handshake *time.Time `json:"handshake,omitempty"`
@@ -32,70 +32,68 @@ type Report struct {
 	// Lately is the tunnel's traffic since the last answered ping. It is zero while pings are
 	// answered, before the first answer, and from a gateway that does not measure it.
 	Lately Movement `json:"lately,omitzero"`
-	// PodTraffic is when pods' packets were last seen in both directions, in answered flows;
-	// nil if never. Pings of gateways don't count.
+	// PodTraffic is the time at which pods' packets were last seen in both directions, in answered flows; nil
+	// if never. Pings of gateways don't count.
 	PodTraffic *time.Time `json:"podTraffic,omitempty"`
 	// Refused counts the peer's packets to nodes or to the gateway itself since the gateway's
 	// pod started; nil from a gateway that does not count them.
 	Refused *uint64 `json:"refused,omitempty"`
-	// Allow is the [Allow] that the gateway enforces; "" from a gateway that enforces none, or that
-	// could not set what was asked.
+	// Allow is the [Allow] that the gateway enforces; "" from a gateway that enforces none, or that could not
+	// set the requested value.
 	Allow string `json:"allow,omitempty"`
 	// Closed counts the peer's packets that were dropped because of Allow, since the gateway's pod
 	// started. ClosedTo are the latest destinations of such packets, such as "tcp 10.1.3.7:5432".
 	Closed   uint64   `json:"closed,omitempty"`
 	ClosedTo []string `json:"closedTo,omitempty"`
-	// Endpoint is the peer's address: the source of its last packet, or the address being
-	// dialled.
+	// Endpoint is the peer's address: the source of its last packet, or the address that the gateway dials.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Implementation is "kernel" or "userspace".
 	Implementation string `json:"implementation,omitempty"`
 	// MTU is the MTU of the tunnel's interface, in bytes.
 	MTU int `json:"mtu,omitempty"`
-	// PathMTU is the longest packet that was seen to pass through the tunnel, in bytes;
-	// 0 if that is not known, for example because the peer does not answer such tests.
+	// PathMTU is the longest packet that was seen to pass through the tunnel, in bytes; 0 if this is not
+	// known, for example because the peer does not answer such tests.
 	PathMTU int `json:"pathMTU,omitempty"`
 	// NextKey is the peer's next public key in base64. The gateway already accepts a
 	// peer that dials with this key.
 	NextKey string `json:"nextKey,omitempty"`
-	// Also are the peer's former and next ranges during a renumbering, as far as the
-	// gateway has routes to them.
+	// Also lists the peer's former and next ranges during a renumbering to which the gateway has routes.
 	Also []netip.Prefix `json:"also,omitempty"`
-	// Generation is the generation of the GatewayServer or GatewayClient that was in force
-	// when the peer last answered a ping; 0 if it never did, or if that is not known.
+	// Generation is the generation of the GatewayServer or GatewayClient that was in force when the peer last
+	// answered a ping; 0 if the peer never answered, or if this is not known.
 	Generation int64 `json:"generation,omitempty"`
 	// Services is about the Services that both clusters export; nil if the gateway does not exchange
 	// them.
 	Services *ServicesReport `json:"services,omitempty"`
 }
 
-// ServicesReport says which exported Services a gateway serves to its peer, and what it has read of
-// the peer's. It counts EndpointSlices.
+// ServicesReport describes the exported Services that a gateway serves to its peer, and those that it has
+// read from the peer. It counts EndpointSlices.
 type ServicesReport struct {
-	// Served is what the peer may read. Watched is set while the peer does.
+	// Served is the number that the peer may read. Watched is set while the peer reads them.
 	Served  int  `json:"served"`
 	Watched bool `json:"watched,omitempty"`
-	// Outside counts endpoints that are not served, because they are in none of the pod ranges.
+	// Outside counts endpoints that are not served, because they are outside of the pod ranges.
 	Outside int `json:"outside,omitempty"`
 	// ServeProblem is the reason that nothing is served now.
 	ServeProblem string `json:"serveProblem,omitempty"`
-	// Received is what was taken of the peer's. Refused are the reasons to take no more, the most
-	// frequent first, four at most.
+	// Received is the number that the gateway has accepted from the peer. Refused are the reasons for the
+	// others, the most frequent first, four at most.
 	Received int              `json:"received"`
 	Refused  []RefusedExports `json:"refused,omitempty"`
-	// Complete is when all was last read; nil: never. Heard is when the peer last said something:
-	// what was received may be as old.
+	// Complete is the time of the last complete list; nil: never. Heard is the time of the last answer or
+	// event of the peer. The received Services may be as old as that.
 	Complete *time.Time `json:"complete,omitempty"`
 	Heard    *time.Time `json:"heard,omitempty"`
 	// Problem is the reason that nothing is received now.
 	Problem string `json:"problem,omitempty"`
 }
 
-// RefusedExports are slices of the peer that were refused, or taken in part, for one reason.
+// RefusedExports are slices of the peer that were refused, completely or in part, for the same reason.
 type RefusedExports struct {
 	Reason  string `json:"reason"`
 	Slices  int    `json:"slices"`
-	Example string `json:"example"` // namespace and name of one of them
+	Example string `json:"example"` // namespace and name of one of these slices
 }
 
 // Movement is a tunnel's traffic in bytes within the time Over.
@@ -124,18 +122,18 @@ const (
 	ReasonMisconfigured Reason = "Misconfigured" // the gateway can't set up its tunnel; the message says why
 )
 
-// Stale reports whether r is too old to be believed.
+// Stale reports whether r is too old to describe the present state.
 func (r Report) Stale(now time.Time) bool {
 	at := r.StaleAt()
 	return !at.IsZero() && now.After(at)
 }
 
-// StaleAt is the time from which r is stale; zero if r never becomes stale.
+// StaleAt returns the time from which r is stale; zero if r never becomes stale.
 func (r Report) StaleAt() time.Time { return StaleAt(r.At, time.Duration(r.Interval)*time.Second) }
 
-// StaleAt is the time from which a report is stale: three intervals after at. The reporter
-// reports at least once in each interval. StaleAt is zero if at or interval is not known:
-// then the report never becomes stale.
+// StaleAt returns the time from which a report is stale: three intervals after at. The reporter reports at
+// least once in each interval. The result is zero if at or interval is not known, because then the report
+// never becomes stale.
 func StaleAt(at time.Time, interval time.Duration) time.Time {
 	if at.IsZero() || interval <= 0 {
 		return time.Time{}
@@ -143,8 +141,8 @@ func StaleAt(at time.Time, interval time.Duration) time.Time {
 	return at.Add(3 * interval)
 }
 
-// ParseReport reads a report from a Connection's annotations. ok is false if there is no
-// report: Liqo's own gateways write none.
+// ParseReport reads a report from a Connection's annotations. ok is false if there is no report, because
+// Liqo's own gateways write none.
 func ParseReport(annotations map[string]string) (r Report, ok bool, err error) {
 	text, ok := annotations[AnnotationStatus]
 	if !ok {
@@ -156,8 +154,8 @@ func ParseReport(annotations map[string]string) (r Report, ok bool, err error) {
 	return r, true, nil
 }
 
-// FormatLatency writes a round trip the way Liqo does in a Connection's
-// status: whole milliseconds, or microseconds below one; N/A for none.
+// FormatLatency formats a round trip as Liqo does in a Connection's status: in whole milliseconds, or in
+// microseconds below one millisecond; N/A for none.
 func FormatLatency(d time.Duration) string {
 	switch {
 	case d <= 0:

@@ -10,7 +10,7 @@ import (
 // [AnnotationOperatorStatus] of its Deployment. Fields are only ever added.
 type OperatorStatus struct {
 	State OperatorState `json:"state"`
-	// Message is one sentence for people: the reason.
+	// Message is the reason, as one sentence for people.
 	Message string `json:"message"`
 	// Unstated lists the kinds of Networks whose ranges the installation has to state:
 	// [NetworkPodCIDR], [NetworkServiceCIDR].
@@ -19,7 +19,7 @@ type OperatorStatus struct {
 	Since time.Time `json:"since"`
 }
 
-// OperatorState is one word for machines.
+// OperatorState is one word for programs.
 type OperatorState string
 
 // The states of an operator.

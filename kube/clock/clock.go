@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Clock measures the difference between the cluster's clock and this machine's, by the Date
-// in the API server's answers.
+// Clock measures the difference between the cluster's clock and this machine's clock, by the header Date of
+// the API server's answers.
 type Clock struct {
-	// Notify is called when the difference has changed. It is set before the first answer.
+	// Notify is called when the difference has changed. It has to be set before the first answer.
 	Notify func()
 
 	mu    sync.Mutex
@@ -18,15 +18,15 @@ type Clock struct {
 }
 
 const (
-	// clocksApart is the least difference that counts. A measurement is up to a second and
-	// a half wrong, and clocks that NTP sets are closer.
+	// clocksApart is the smallest difference that counts. A measurement has an error of up to a second and a
+	// half, and the clocks of machines with NTP differ by less.
 	clocksApart = 3 * time.Second
-	// clockMoves is the least change of a difference that counts. Observers observe again
-	// after it.
+	// clockMoves is the smallest change of a difference that counts. After each change that counts,
+	// observers observe again.
 	clockMoves = 2 * time.Second
 )
 
-// Through returns a transport that measures by all answers of next.
+// Through returns a transport that measures with each answer of next.
 func (c *Clock) Through(next http.RoundTripper) http.RoundTripper {
 	return timed{clock: c, next: next}
 }
@@ -47,23 +47,22 @@ func (t timed) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// heard measures by one answer: the API server wrote date, in whole seconds, between asked
-// and answered.
+// heard measures with one answer. The API server wrote date, in whole seconds, between asked and answered.
 func (c *Clock) heard(asked, answered, date time.Time) {
-	// Without the monotonic clock, which stops while a machine sleeps.
+	// The monotonic reading is removed, because it stops while a machine sleeps.
 	asked, answered = asked.Round(0), answered.Round(0)
 	took := answered.Sub(asked)
 	if took < 0 {
 		return
 	}
-	// The Date may be from any moment between request and answer.
+	// The Date may be the time of any moment between request and answer.
 	measured := date.Add(time.Second / 2).Sub(asked.Add(took / 2))
 	if c.take(measured, took/2) {
 		c.Notify()
 	}
 }
 
-// take reports whether a measurement, with this uncertainty, changes the difference.
+// take reports whether a measurement with this uncertainty changes the difference.
 func (c *Clock) take(measured, uncertain time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +82,7 @@ func (c *Clock) take(measured, uncertain time.Duration) bool {
 	return news
 }
 
-// Difference is how far the cluster's clock is ahead; 0 if it is close to ours.
+// Difference returns how far the cluster's clock is ahead; 0 if it is close to ours.
 func (c *Clock) Difference() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The value stays while what is measured moves as little as whole seconds and
-// slow answers make it, and follows a clock that is set.
+// The value stays while the measured difference changes only because of whole seconds and slow answers. It
+// changes when a clock is set.
 func TestTheClocksDifferenceIsStable(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	for name, steps := range map[string][]struct{ is, took, want time.Duration }{
@@ -26,7 +26,7 @@ func TestTheClocksDifferenceIsStable(t *testing.T) {
 			c := Clock{Notify: func() { told++ }}
 			var before time.Duration
 			for i, step := range steps {
-				// The Date is cut to its second, whenever in a second that is.
+				// The Date contains whole seconds only.
 				for part := range 10 {
 					asked := time.Date(2026, 3, 1, 12, 0, 0, part*int(100*ms), time.UTC)
 					told = 0

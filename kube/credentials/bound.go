@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// bounded ends requests whose answer, or its next part, does not come within a time. Work of many
-// requests needs no bound then: an API server that takes 2 s for each answer is slow, and does
-// answer. Logins are not a part of the time, and watches have no bound: they are silent for as
+// bounded ends a request if its answer, or the next part of the answer, does not come within a time. So an
+// operation with many requests needs no time limit of its own: an API server that takes 2 s for each answer
+// is slow, but works. The time does not include logins. Watches have no limit, because they are silent as
 // long as nothing changes.
 type bounded struct {
 	next   http.RoundTripper
@@ -41,7 +41,7 @@ func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// boundedBody is an answer of which each part has to come within a time.
+// boundedBody is an answer whose parts each have to come within a time.
 type boundedBody struct {
 	io.ReadCloser
 	within time.Duration

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A request ends when its answer stops, not when it is long. A watch does not end.
+// A request ends when its answer stops, and not when its answer is long. A watch does not end.
 func TestAnAnswerMayBeSlowButNotSilent(t *testing.T) {
 	const within = 300 * time.Millisecond
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -24,7 +24,7 @@ func observe(t *testing.T, c *kube.Cluster) flows.ClusterFacts {
 	return f
 }
 
-// Nobody has refused who has no credentials: it is the plug-in that fails, is missing or waits.
+// Without credentials, no API server has refused the user: the plug-in fails, is missing, or waits.
 func TestPluginProblemIsAFactOfTheCluster(t *testing.T) {
 	fails, waits := credentials.Script(t, "echo please log in >&2; exit 1"), credentials.Script(t, "sleep 600")
 	for command, want := range map[string]struct{ word, message string }{
@@ -79,7 +79,7 @@ func TestExpiredCredentialsAreReadAgain(t *testing.T) {
 	}
 }
 
-// A cluster may get another certificate authority, and its kubeconfig with it.
+// The certificate authority of a cluster may change, and its kubeconfig too.
 func TestANewCertificateAuthorityIsReadFromTheKubeconfig(t *testing.T) {
 	g := credentials.NewGuard(t, "x")
 	path := filepath.Join(t.TempDir(), "config")

@@ -1,5 +1,6 @@
-// Package credentials reaches an API server with the credentials of a kubeconfig. It runs credentials
-// plug-ins, which can be stopped. When the API server refuses the credentials, it reads the kubeconfig again.
+// Package credentials provides transports to API servers, with the credentials of a kubeconfig. It runs
+// credentials plug-ins, and can stop them. When the API server refuses the credentials, it reads the
+// kubeconfig again.
 package credentials
 
 import (
@@ -28,17 +29,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// A plug-in that has failed runs again after firstPause, and after twice as long
-// each time that it fails again, up to longestPause. It may open a window on a
-// person's screen each time, or count as a wrong password.
+// A plug-in that has failed runs again after firstPause. The pause doubles with each failure, up to
+// longestPause, because each run may open a window on a person's screen, or count as a wrong password.
 const (
 	firstPause   = 30 * time.Second
 	longestPause = 5 * time.Minute
 )
 
-// plugin gets credentials from the program that a kubeconfig's user names. It replaces client-go's own, which
-// can't be stopped, and which gives the program our stdin and stderr: the program would ask for passwords and
-// write into the screen.
+// plugin gets credentials from the program that a kubeconfig's user names. client-go's plug-ins can't be
+// stopped, and give the program our stdin and stderr, so that it would ask for passwords and write on our
+// screen.
 type plugin struct {
 	config clientcmdapi.ExecConfig
 	info   string // the value of KUBERNETES_EXEC_INFO
@@ -51,8 +51,8 @@ type plugin struct {
 	next    time.Time     // after a failure, the time of the next run
 }
 
-// plugins are the plug-ins of this process. The key has everything that a run depends on. Contexts of one
-// user share a plug-in: a person logs in once for all of them.
+// plugins are the plug-ins of this process. The key contains everything that a run depends on. Contexts with
+// the same user share a plug-in, so that a person logs in only once.
 var plugins = struct {
 	sync.Mutex
 	all map[string]*plugin
@@ -91,8 +91,8 @@ func sharedPlugin(config *rest.Config) (*plugin, error) {
 	return p, nil
 }
 
-// EndPlugins ends the plug-ins that are running. They have sessions of their own, so
-// they would outlive this program.
+// EndPlugins ends the running plug-ins, which would outlive this program, because they have their own
+// sessions.
 func EndPlugins() {
 	plugins.Lock()
 	defer plugins.Unlock()
@@ -107,10 +107,10 @@ func EndPlugins() {
 	}
 }
 
-// longestWords is how much of a program's stderr is kept, in bytes.
+// longestWords is the length of the part of a program's stderr that is kept, in bytes.
 const longestWords = 4096
 
-// run is one run of a plug-in. Its result may be read once it is done.
+// run is one run of a plug-in. Its result may be read when done is closed.
 type run struct {
 	began  time.Time
 	cancel context.CancelFunc
@@ -132,14 +132,14 @@ func (r *run) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lastWords is the line in which programs usually write what they wait for, or why they end.
+// lastWords returns the last line of stderr, because programs usually write there why they wait or end.
 func (r *run) lastWords() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return LastLine(string(r.stderr))
 }
 
-// tell passes err on, unless the same words of this run were passed on before.
+// tell calls to with err, unless the last words of this run have not changed since the last call.
 func (r *run) tell(to func(error), err error) {
 	words := r.lastWords() + " " // not empty, unlike r.told at the start
 	r.mu.Lock()
@@ -158,22 +158,22 @@ type credential struct {
 	expires time.Time // zero: never
 }
 
-// PluginError is a credentials plug-in, or another source of credentials, that gave none.
+// PluginError means that a credentials plug-in, or another source of credentials, gave none.
 type PluginError struct {
 	Source string // such as "credentials plug-in kubelogin"
 	Reason string
-	Word   string // the reason in short, for lists
+	Word   string // a short form of the reason, for lists
 	hint   string
 }
 
 func (e *PluginError) Error() string { return e.Source + ": " + e.Reason }
 
-// Hint is the advice.
+// Hint returns the advice to the admin.
 func (e *PluginError) Hint() command.Hint {
 	return command.Text(cmp.Or(e.hint, "log in with that program, then try again"))
 }
 
-// usePlugin makes config take its credentials from the plug-in that it names.
+// usePlugin makes config use the credentials of the plug-in that it names.
 func usePlugin(config *rest.Config) (*pluginTransport, error) {
 	p, err := sharedPlugin(config)
 	if err != nil {
@@ -199,16 +199,16 @@ func usePlugin(config *rest.Config) (*pluginTransport, error) {
 	return t, nil
 }
 
-// pluginTransport reaches one API server with a plug-in's credentials.
+// pluginTransport sends requests to one API server with a plug-in's credentials.
 type pluginTransport struct {
 	plugin *plugin
 	base   *http.Transport
 	bound  http.RoundTripper // base, with a bound for requests
 
 	mu      sync.Mutex
-	refused *credential   // this API server refused it; other API servers may accept it
+	refused *credential   // the credentials that this API server has refused; other API servers may accept them
 	pause   time.Duration // the pause after the API server refused new credentials
-	next    time.Time     // when to ask the plug-in for other credentials
+	next    time.Time     // when the plug-in may be called for other credentials
 }
 
 // certificate returns the certificate for a handshake of crypto/tls.
@@ -218,13 +218,13 @@ func (t *pluginTransport) certificate(info *tls.CertificateRequestInfo) (*tls.Ce
 		return nil, err
 	}
 	if c.cert == nil {
-		return &tls.Certificate{}, nil // then crypto/tls sends none
+		return &tls.Certificate{}, nil // then crypto/tls sends no certificate
 	}
 	return c.cert, nil
 }
 
-// credential returns the credentials to try now. Refused ones are sent again until it is time to ask the
-// plug-in for others: the API server's answer is more useful than an error of ours.
+// credential returns the credentials to try now. These are the refused ones until the plug-in may be called
+// again, because the API server's answer is more useful than an error of ours.
 func (t *pluginTransport) credential(ctx context.Context) (*credential, error) {
 	t.mu.Lock()
 	refused := t.refused
@@ -239,7 +239,7 @@ func (t *pluginTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	c, err := t.credential(request.Context())
 	if err != nil {
 		if request.Body != nil {
-			_ = request.Body.Close() // as RoundTrip must
+			_ = request.Body.Close() // RoundTrip has to do this
 		}
 		return nil, err
 	}
@@ -254,9 +254,8 @@ func (t *pluginTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	return response, err
 }
 
-// refuse notes that the API server does not accept the credentials. Old ones are replaced at the next
-// request. If it refuses new credentials, further ones will hardly be better: then the plug-in gets the same
-// pauses as a plug-in that fails.
+// refuse notes that the API server does not accept the credentials. Old credentials are replaced at the next
+// request. After new ones, the plug-in gets the same pauses as after a failure.
 func (t *pluginTransport) refuse(c *credential) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -269,17 +268,16 @@ func (t *pluginTransport) refuse(c *credential) {
 		t.pause = 0
 	}
 	t.refused, t.next = c, time.Now().Add(t.pause)
-	t.base.CloseIdleConnections() // they were opened with its certificate
+	t.base.CloseIdleConnections() // these connections were opened with the refused certificate
 }
 
-// longer is the pause after one more failure.
 func longer(pause time.Duration) time.Duration {
 	return min(max(2*pause, firstPause), longestPause)
 }
 
 // credential returns the plug-in's last credentials while they are valid, unless the API server has refused
-// them. Requests that need new credentials at the same time share one run. Each waits no longer than its own
-// context allows, and as [OnWait] says.
+// them. Requests that need new credentials at the same time share one run. Each request waits no longer than
+// its context and [OnWait] allow.
 func (p *plugin) credential(ctx context.Context, refused *credential) (*credential, error) {
 	c, r, err := p.begin(refused) //nolint:contextcheck // the run is shared: it outlives whoever asked first
 	if r == nil {
@@ -329,7 +327,7 @@ func (p *plugin) begin(refused *credential) (*credential, *run, error) {
 	return nil, p.running, nil
 }
 
-// failedBefore is the last error, with the time of the next try.
+// failedBefore returns the last error, with the time of the next run.
 func (p *plugin) failedBefore() error {
 	failed, ok := errors.AsType[*PluginError](p.err)
 	if !ok {
@@ -354,8 +352,7 @@ func (p *plugin) refresh(ctx context.Context, r *run) {
 	close(r.done)
 }
 
-// slow is how long a plug-in may take before its wait is reported: plug-ins of cloud providers take a few
-// seconds.
+// slow is the time after which a plug-in's wait is reported; plug-ins of cloud providers need less.
 const slow = 3 * time.Second
 
 type waitKey struct{}
@@ -365,8 +362,8 @@ type wait struct {
 	tell func(error)
 }
 
-// OnWait bounds the time of a plug-in's run for whoever waits with the context; 0 for no bound. tell is called
-// with the reason why a plug-in waits; nil for nobody.
+// OnWait limits the time that a request with this context waits for a plug-in; 0 for no limit. tell is called
+// with the reason that the plug-in waits; it may be nil.
 func OnWait(ctx context.Context, most time.Duration, tell func(error)) context.Context {
 	return context.WithValue(ctx, waitKey{}, wait{most, tell})
 }
@@ -377,7 +374,7 @@ func (p *plugin) fail(hint, format string, arguments ...any) error {
 	return &PluginError{Source: p.source(), Word: "plug-in failed", Reason: fmt.Sprintf(format, arguments...), hint: hint}
 }
 
-// waits is the error of a plug-in that is still running. It is not stopped: a person
+// waits returns the error about a plug-in that is still running. The plug-in is not stopped, because a person
 // may need minutes to log in.
 func (p *plugin) waits(r *run) error {
 	reason := fmt.Sprintf("it has been running for %s, and may have opened a browser", time.Since(r.began).Round(time.Second))
@@ -402,7 +399,7 @@ func (p *plugin) execute(ctx context.Context, r *run) (*credential, error) {
 	cmd.Env = append(cmd.Env, "KUBERNETES_EXEC_INFO="+p.info)
 	var stdout bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, r
-	cmd.WaitDelay = time.Second // for the program's children that keep its output open
+	cmd.WaitDelay = time.Second // for child processes that keep the program's output open
 	detach(cmd)
 	if err := cmd.Run(); err != nil {
 		return nil, p.runError(ctx, err, r.lastWords())
@@ -423,7 +420,7 @@ func (p *plugin) runError(ctx context.Context, err error, last string) error {
 	return p.fail("", "%v", err)
 }
 
-// LastLine returns the last line of a program's output, where programs usually give the reason for their end.
+// LastLine returns the last line of a program's output, which usually is the reason for its end.
 func LastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])
@@ -447,7 +444,7 @@ func (p *plugin) parse(stdout []byte) (*credential, error) {
 	}
 	c := &credential{token: status.Token, since: time.Now()}
 	// If this machine's clock is ahead, credentials can seem expired as soon as they arrive. Then the API
-	// server decides: otherwise each request would run the plug-in.
+	// server decides, because otherwise each request would run the plug-in.
 	if t := status.ExpirationTimestamp; t != nil && time.Now().Before(t.Time) {
 		c.expires = t.Time
 	}
@@ -461,40 +458,39 @@ func (p *plugin) parse(stdout []byte) (*credential, error) {
 	return c, nil
 }
 
-// Transport reaches one cluster. When the API server refuses the credentials, there are none, or its
-// certificate is not trusted, Transport reads the kubeconfig again: a login elsewhere, or a cluster's new
-// certificate authority, changes that file, and this program goes on without a restart.
+// Transport sends requests to one cluster. It reads the kubeconfig again if the API server refuses the
+// credentials, if there are none, or if the API server's certificate is not trusted. So a login in another
+// program, or a new certificate authority, has an effect without a restart.
 type Transport struct {
-	// Login is how long a login may take where nobody can log in, in place of [OnWait]'s bound; 0 for no
-	// bound, nil for that of OnWait.
+	// Login replaces the limit of [OnWait] for logins if nobody can log in; 0 means no limit, and nil the
+	// limit of OnWait.
 	Login  *time.Duration
 	reload func() (*rest.Config, error)
 
 	mu     sync.Mutex
 	config *rest.Config // the config of rt
 	rt     http.RoundTripper
-	plugin *pluginTransport // gives rt its credentials; nil for none
+	plugin *pluginTransport // gives rt its credentials; nil if there is no plug-in
 	looked time.Time
 }
 
-// lookAgainAfter is the least time between two reads of the kubeconfig while the credentials fail.
+// lookAgainAfter is the shortest time between two reads of the kubeconfig while the credentials fail.
 const lookAgainAfter = 2 * time.Second
 
-// dialTimeout limits the wait for an API server that drops packets.
+// dialTimeout is the longest wait for an API server that drops packets.
 const dialTimeout = 5 * time.Second
 
-// NewTransport reaches the API server as config describes. config.Timeout is how long the API server may be
-// silent within one request, watches apart; 0 for no bound. When the API server refuses the credentials,
-// reload reads them again; nil if they are not from a file. The error is about config. It and requests'
-// errors may be a [PluginError].
+// NewTransport returns a transport to the API server in config. config.Timeout is the longest time without a
+// part of an answer, except for watches; 0 for no limit. When the API server refuses the credentials, reload
+// reads them again. It is nil if they are not from a file. The error is about config. It, and errors of
+// requests, may be a [PluginError].
 func NewTransport(config *rest.Config, reload func() (*rest.Config, error)) (*Transport, error) {
 	rt, plugin, err := newTransport(config)
 	return &Transport{reload: reload, config: config, rt: rt, plugin: plugin}, err
 }
 
-// Ready waits until a plug-in has given credentials, for as long as that takes: a
-// person may have to log in. It does not ask the API server. Where no plug-in is
-// used, it returns at once.
+// Ready waits until a plug-in has given credentials, even for minutes, because a person may have to log in.
+// It sends no request. Without a plug-in, it returns at once.
 func (r *Transport) Ready(ctx context.Context) error {
 	if plugin := r.usesPlugin(); plugin != nil {
 		_, err := plugin.plugin.credential(r.onWait(ctx), nil)
@@ -519,7 +515,7 @@ func (r *Transport) usesPlugin() *pluginTransport {
 	return r.plugin
 }
 
-// newTransport reaches the API server as config describes. It does not change config.
+// newTransport returns a transport to the API server in config. It does not change config.
 func newTransport(config *rest.Config) (_ http.RoundTripper, plugin *pluginTransport, err error) {
 	config = rest.CopyConfig(config)
 	config.UserAgent = "liqo-tui"
@@ -554,8 +550,8 @@ func (r *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// renew replaces the transport whose credentials failed if the kubeconfig has other ones now. The caller has to try
-// again, as every observation does.
+// renew replaces the transport whose credentials failed, if the kubeconfig has other credentials now. The
+// caller has to repeat its request.
 func (r *Transport) renew(refused http.RoundTripper) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -565,7 +561,7 @@ func (r *Transport) renew(refused http.RoundTripper) {
 	r.looked = time.Now()
 	config, err := r.reload()
 	if err != nil || config.Host != r.config.Host || sameCredentials(config, r.config) {
-		return // the answer to the request has the reason
+		return // the answer to the request contains the reason
 	}
 	if rt, plugin, err := newTransport(config); err == nil {
 		r.config, r.rt, r.plugin = config, rt, plugin

@@ -22,8 +22,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Guard is an API server as far as its door: it lets one token in, and answers
-// who it let in with "not found".
+// Guard simulates an API server that only authenticates. It accepts one token, and answers "not found" to
+// requests with this token.
 type Guard struct {
 	*httptest.Server
 	token atomic.Value // string
@@ -52,7 +52,7 @@ func (g *Guard) ca() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.Certificate().Raw})
 }
 
-// Kubeconfig is a file with one context, whose user is as given in YAML.
+// Kubeconfig writes a file with one context, whose user is given in YAML.
 func (g *Guard) Kubeconfig(t *testing.T, path, user string) {
 	t.Helper()
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: rome,
@@ -64,7 +64,7 @@ users: [{name: ada, user: %s}]}`, g.URL, base64.StdEncoding.EncodeToString(g.ca(
 	}
 }
 
-// get asks for anything, and says what the API server or the plug-in answers.
+// get sends a request, and returns the answer of the API server or the plug-in's error.
 func get(t *testing.T, rt http.RoundTripper, url string) (status int, err error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -80,7 +80,7 @@ func get(t *testing.T, rt http.RoundTripper, url string) (status int, err error)
 
 const PluginAPI = "client.authentication.k8s.io/v1"
 
-// Script is a credentials plug-in.
+// Script returns a credentials plug-in with this body.
 func Script(t *testing.T, body string) *clientcmdapi.ExecConfig {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "plugin")
@@ -104,7 +104,7 @@ func pluginRoundTripper(t *testing.T, g *Guard, e *clientcmdapi.ExecConfig) *Tra
 	return rt
 }
 
-// counting is a plug-in that notes its runs, and their number.
+// counting returns a plug-in that records its runs, and a function that returns their number.
 func counting(t *testing.T, body string) (e *clientcmdapi.ExecConfig, runs func() int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "runs")
@@ -118,7 +118,7 @@ func counting(t *testing.T, body string) (e *clientcmdapi.ExecConfig, runs func(
 	}
 }
 
-// A person logs in once for all contexts of a user, however many there are.
+// A user logs in once for all of their contexts.
 func TestContextsOfOneUserShareTheLogin(t *testing.T) {
 	e, runs := counting(t, answer(`{"token": "x"}`))
 	var all sync.WaitGroup
@@ -143,7 +143,7 @@ func TestContextsOfOneUserShareTheLogin(t *testing.T) {
 	}
 }
 
-// The login is the same, the user is not.
+// The login is the same, and the users are different.
 func TestContextsOfOneLoginImpersonateTheirOwnUsers(t *testing.T) {
 	e, runs := counting(t, answer(`{"token": "x"}`))
 	g := NewGuard(t, "x")
@@ -196,7 +196,7 @@ func TestPluginThatFailedRunsAgainAfterAPauseThatGrows(t *testing.T) {
 	}
 }
 
-// What the plug-in gives does not get better by asking again and again.
+// New requests to the plug-in don't change its refused credentials.
 func TestNewCredentialsThatAreRefusedAreNotReplacedAtOnce(t *testing.T) {
 	e, runs := counting(t, answer(`{"token": "x"}`))
 	refuses, accepts := NewGuard(t, "another"), NewGuard(t, "x")
@@ -253,7 +253,7 @@ func TestPluginMayWaitForAPersonForAnyTime(t *testing.T) {
 	}
 }
 
-// Where nobody can log in, as in CI, a program that waits for a login waits for ever.
+// If nobody can log in, as in CI, a program that waits for a login waits for ever.
 func TestPluginIsNotWaitedForLongerThanAllowed(t *testing.T) {
 	e := Script(t, "sleep 600")
 	rt := pluginRoundTripper(t, NewGuard(t, "x"), e)
@@ -268,7 +268,7 @@ func TestPluginIsNotWaitedForLongerThanAllowed(t *testing.T) {
 	}
 }
 
-// It has a session of its own, so nobody else would end it, nor its children.
+// The plug-in has a session of its own, so no other program would end it or its children.
 func TestPluginsEndWithTheProgram(t *testing.T) {
 	e, runs := counting(t, "sleep 600 &\necho $! >> $RUNS\nwait")
 	rt := pluginRoundTripper(t, NewGuard(t, "x"), e)
@@ -297,13 +297,13 @@ func TestPluginsEndWithTheProgram(t *testing.T) {
 	}
 }
 
-// alive reports whether a process runs. One that is dead may wait for its parent to ask.
+// alive reports whether a process runs. A dead process may still wait for its parent.
 func alive(pid string) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
-// Where this machine's clock is ahead, kubectl's requests succeed all the same.
+// If this machine's clock is ahead, kubectl's requests still succeed.
 func TestCredentialsThatSeemToHaveExpiredAreTried(t *testing.T) {
 	e, runs := counting(t, answer(`{"token": "x", "expirationTimestamp": "2020-01-01T00:00:00Z"}`))
 	g := NewGuard(t, "x")
@@ -342,7 +342,7 @@ echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"
 	}
 }
 
-// Plug-ins take an audience from the extension, and reach their issuer through the proxy.
+// Plug-ins read an audience from the extension, and reach their issuer through the proxy.
 func TestPluginLearnsAllThatKubectlTellsOfTheCluster(t *testing.T) {
 	e := Script(t, `echo "$KUBERNETES_EXEC_INFO" > $INFO`+"\n"+answer(`{"token": "x"}`))
 	info := filepath.Join(t.TempDir(), "info")

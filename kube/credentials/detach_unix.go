@@ -7,9 +7,8 @@ import (
 	"syscall"
 )
 
-// detach keeps a program away from our terminal, where it could otherwise ask
-// after opening it by name. It also makes the program's children end together
-// with it.
+// detach keeps a program away from our terminal, which the program could otherwise open by its name. It also
+// makes the program's child processes end with the program.
 func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

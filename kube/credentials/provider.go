@@ -9,22 +9,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// successors are the plug-ins that replace the removed auth-providers, each with the
-// command that writes it into the kubeconfig.
+// successors are the plug-ins that replace the removed auth-providers, each with the command that writes the
+// plug-in into the kubeconfig.
 var successors = map[string]string{
 	"gcp":   "use the plug-in gke-gcloud-auth-plugin: gcloud container clusters get-credentials NAME writes it into the kubeconfig",
 	"azure": "use the plug-in kubelogin: kubelogin convert-kubeconfig writes it into the kubeconfig",
 }
 
-// useProvider makes config take its credentials from the auth-provider that it names: the way
-// before there were plug-ins.
+// useProvider makes config use the credentials of the auth-provider that it names. Auth-providers are older
+// than plug-ins.
 func useProvider(config *rest.Config) error {
 	source := "auth-provider " + config.AuthProvider.Name
 	if successor, ok := successors[config.AuthProvider.Name]; ok {
 		return &PluginError{Source: source, Word: "login unknown", Reason: "kubectl and client-go have removed it", hint: successor}
 	}
-	// client-go shares a provider between equal addresses, issuers and client IDs. Two users of one
-	// cluster are equal in these, and a user who has logged in again is equal to before.
+	// client-go keeps one provider for each combination of address, issuer and client ID. Two users of one
+	// cluster would get the same provider, and a user would get the old one after a new login. So the key
+	// here contains the whole configuration.
 	key, err := json.Marshal([]any{config.Host, config.AuthProvider.Config})
 	if err != nil {
 		return err
@@ -40,7 +41,8 @@ func useProvider(config *rest.Config) error {
 	return nil
 }
 
-// providerTransport tells the errors of an auth-provider, which gave no token, from those of the API server.
+// providerTransport distinguishes two kinds of errors: the auth-provider got no token, so no request was sent;
+// or a request was sent, and failed.
 type providerTransport struct {
 	source string
 	next   http.RoundTripper
@@ -57,7 +59,7 @@ func (t providerTransport) RoundTrip(request *http.Request) (*http.Response, err
 	return response, nil
 }
 
-// marking marks the errors of requests that were sent.
+// marking marks errors of requests that were sent.
 type marking struct{ next http.RoundTripper }
 
 type sentError struct{ error }

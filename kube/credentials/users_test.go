@@ -16,13 +16,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 )
 
-// idToken is a token of an identity provider that ends at a time.
+// idToken returns a token of an identity provider, with this end.
 func idToken(ends time.Time, of string) string {
 	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	return part(`{"alg":"none"}`) + "." + part(fmt.Sprintf(`{"exp":%d,"sub":%q}`, ends.Unix(), of)) + ".sig"
 }
 
-// identityProvider gives a token for a refresh token.
+// identityProvider runs a server that gives a token for a refresh token.
 func identityProvider(t *testing.T, token string) string {
 	var s *httptest.Server
 	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +102,7 @@ func TestEachKindOfUserWorksOrSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// client-go has one provider for each cluster, issuer and client ID in a process.
+// client-go has one provider in a process for each combination of cluster, issuer and client ID.
 func TestTwoUsersOfOneIdentityProviderKeepTheirTokens(t *testing.T) {
 	ends := time.Now().Add(time.Hour)
 	g := credentials.NewGuard(t, idToken(ends, "bob"))
@@ -121,7 +121,7 @@ func TestTwoUsersOfOneIdentityProviderKeepTheirTokens(t *testing.T) {
 	}
 }
 
-// Another program that uses the kubeconfig finds the renewed tokens in it.
+// Another program with the same kubeconfig finds the renewed tokens in it.
 func TestRenewedTokensAreKeptInTheKubeconfig(t *testing.T) {
 	fresh := idToken(time.Now().Add(time.Hour), "ada")
 	g := credentials.NewGuard(t, fresh)

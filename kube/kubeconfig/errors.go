@@ -12,8 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/nearest"
 )
 
-// ContextError is a context that no kubeconfig has, or that several have with
-// different contents.
+// ContextError is an error about a context that is in no kubeconfig, or in several with different contents.
 type ContextError struct {
 	Ref        flows.ContextRef
 	Looked     []string  // the files that were read
@@ -31,7 +30,7 @@ func (e *ContextError) Error() string {
 	return fmt.Sprintf("no context %s", e.Ref)
 }
 
-// Hint lists the contexts that are there.
+// Hint lists the existing contexts.
 func (e *ContextError) Hint() command.Hint {
 	switch {
 	case len(e.Candidates) > 0:
@@ -53,12 +52,11 @@ func (e *ContextError) Hint() command.Hint {
 	return hint
 }
 
-// noUserError is the error of groups or a UID without a user.
+// noUserError is an error about groups or a UID without a user.
 type noUserError struct{}
 
 func (noUserError) Error() string { return "a group or UID is given to impersonate, and no user" }
 
-// Hint is the advice.
 func (noUserError) Hint() command.Hint {
 	return command.Text("name the user, too: --as, or --remote-as for the remote cluster")
 }
@@ -66,7 +64,7 @@ func (noUserError) Hint() command.Hint {
 // fewContexts is the largest number of contexts in a hint.
 const fewContexts = 10
 
-// Error is a kubeconfig file that can't be used.
+// Error is an error about a kubeconfig file that can't be used.
 type Error struct {
 	File  string
 	Cause error
@@ -75,14 +73,14 @@ type Error struct {
 func (e *Error) Error() string {
 	cause := e.Cause
 	if path, ok := errors.AsType[*fs.PathError](cause); ok {
-		cause = path.Err // the path is in the message already
+		cause = path.Err // the message already contains the path
 	}
 	return fmt.Sprintf("kubeconfig %s: %v", e.File, cause)
 }
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Hint is the advice.
+// Hint returns the advice to the admin.
 func (e *Error) Hint() command.Hint {
 	if h := flows.HintOf(e.Cause); !h.IsZero() {
 		return h

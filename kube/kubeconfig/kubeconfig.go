@@ -1,5 +1,5 @@
-// Package kubeconfig finds contexts in kubeconfig files: all contexts, with the cluster
-// of each, and the chosen one.
+// Package kubeconfig finds contexts in kubeconfig files: all contexts with their clusters, or the chosen
+// context.
 package kubeconfig
 
 import (
@@ -24,25 +24,24 @@ import (
 
 // Context is a context of a kubeconfig file, with the cluster that it leads to.
 type Context struct {
-	// Ref opens it. Ref names the file if kubectl's own rules would not find the
-	// context, or would find another one of the same name.
+	// Ref opens this context. It names the file if kubectl's own rules would find no context, or another one
+	// of the same name.
 	Ref    flows.ContextRef
 	File   string
 	Server string // URL of the API server
 	User   string // name of the kubeconfig's user
 	// Namespace is the context's namespace; "" if it has none.
 	Namespace string
-	Current   bool // kubectl uses it without --context
-	// Problem is the reason that it can't be opened; nil if it can. Its cluster or user
-	// is in none of the files.
+	Current   bool // kubectl uses this context without --context
+	// Problem is the reason that this context can't be opened; nil if it can be. None of the files has its
+	// cluster or its user.
 	Problem error
 }
 
-// Contexts returns all contexts of the files, and the problems of files that could not
-// be read. If files is empty, it reads those that kubectl would read. Each file is read
-// on its own: merging, as kubectl does, keeps one of several contexts of the same name
-// and hides the others. Like kubectl, it ignores missing files, unless there are no
-// contexts at all.
+// Contexts returns all contexts of the files, and the problems of files that could not be read. If files is
+// empty, it reads the files that kubectl would read. It does not merge the files as kubectl does, because a
+// merge keeps one of several contexts of the same name and hides the others. Like kubectl, it ignores missing
+// files, unless there are no contexts at all.
 func Contexts(files []string) ([]Context, []*Error) {
 	k := loadKubeconfigs(files)
 	var out []Context
@@ -62,8 +61,7 @@ func OnlyIn(files []string, name string) bool {
 	return len(loadKubeconfigs(files).holding(name)) > 0 && len(loadKubeconfigs(nil).holding(name)) == 0
 }
 
-// Looked returns the files in which contexts are searched: the given ones, or those
-// that kubectl would read.
+// Looked returns the files in which contexts are searched: the given files, or those that kubectl would read.
 func Looked(given []string) []string { return loadKubeconfigs(given).looked }
 
 func contextNames(config *clientcmdapi.Config) []string {
@@ -76,7 +74,7 @@ type kubeconfigs struct {
 	looked   []string
 	files    []kubeconfig
 	problems []*Error
-	absent   []*Error // missing files that nobody has given
+	absent   []*Error // missing files that the admin has not given
 }
 
 type kubeconfig struct {
@@ -84,8 +82,8 @@ type kubeconfig struct {
 	config *clientcmdapi.Config
 }
 
-// cache has the files that were parsed. With a thousand contexts in a file of several MB, each of
-// them would parse it otherwise.
+// cache holds the parsed files. Otherwise, a file of several MB with a thousand contexts would be parsed once
+// for each of them.
 type cache struct {
 	mu  sync.Mutex
 	all map[string]parsedFile
@@ -94,13 +92,13 @@ type cache struct {
 type parsedFile struct {
 	size    int64
 	changed time.Time
-	config  *clientcmdapi.Config // shared: nobody changes it
+	config  *clientcmdapi.Config // shared, so nobody may change it
 }
 
 var parsed = cache{all: map[string]parsedFile{}}
 
-// settled is the age from which a file's time tells its last change from the one before: file systems
-// may have a grain of two seconds.
+// settled is the age of a file from which its time identifies its contents: file systems may store times in
+// steps of two seconds.
 const settled = 3 * time.Second
 
 // file returns the content of a file, which callers must not change.
@@ -161,8 +159,7 @@ func (k kubeconfigs) describe(f kubeconfig, name string) Context {
 	return c
 }
 
-// current returns the file that names the current context: the first file that names
-// one, as for kubectl.
+// current returns the file that names the current context: the first file that names one, as for kubectl.
 func (k kubeconfigs) current() (kubeconfig, bool) {
 	i := slices.IndexFunc(k.files, func(f kubeconfig) bool { return f.config.CurrentContext != "" })
 	if i < 0 {
@@ -171,12 +168,11 @@ func (k kubeconfigs) current() (kubeconfig, bool) {
 	return k.files[i], true
 }
 
-// holding returns the files with a context of this name.
 func (k kubeconfigs) holding(name string) []kubeconfig {
 	return slices.DeleteFunc(slices.Clone(k.files), func(f kubeconfig) bool { return f.config.Contexts[name] == nil })
 }
 
-// find returns the one file that has the context, and the context's name.
+// find returns the only file that has the context, and the context's name.
 func (k kubeconfigs) find(ref flows.ContextRef) (kubeconfig, string, error) {
 	name := ref.Name
 	var preferred string
@@ -206,8 +202,8 @@ func (k kubeconfigs) find(ref flows.ContextRef) (kubeconfig, string, error) {
 	return files[0], name, nil
 }
 
-// missing returns the error for a context that was not found. If a file can't be read,
-// that is the better explanation: the context may be in it.
+// missing returns the error about a context that was not found. If a file can't be read, its error is better,
+// because the context may be in this file.
 func (k kubeconfigs) missing(ref flows.ContextRef) error {
 	if len(k.problems) > 0 {
 		return k.problems[0]
@@ -224,7 +220,7 @@ func (k kubeconfigs) missing(ref flows.ContextRef) error {
 	return e
 }
 
-// same reports whether a context means the same cluster and user in two files.
+// same reports whether a context has the same cluster and user in two files.
 func (k kubeconfigs) same(a, b kubeconfig, name string) bool {
 	plain := func(f kubeconfig) (cluster clientcmdapi.Cluster, user clientcmdapi.AuthInfo, ok bool) {
 		part, err := k.part(f, name, Choice{})
@@ -233,7 +229,7 @@ func (k kubeconfigs) same(a, b kubeconfig, name string) bool {
 		}
 		cluster, user = *part.Clusters[part.Contexts[name].Cluster], *part.AuthInfos[part.Contexts[name].AuthInfo]
 		cluster.LocationOfOrigin, user.LocationOfOrigin = "", ""
-		cluster.Extensions, user.Extensions = nil, nil // notes of programs, such as minikube's time of the last change
+		cluster.Extensions, user.Extensions = nil, nil // data of other programs, such as minikube's time of the last change
 		return cluster, user, true
 	}
 	clusterA, userA, okA := plain(a)
@@ -241,9 +237,8 @@ func (k kubeconfigs) same(a, b kubeconfig, name string) bool {
 	return okA && okB && reflect.DeepEqual(clusterA, clusterB) && reflect.DeepEqual(userA, userB)
 }
 
-// part returns a configuration of this context alone. Its cluster and its user are from
-// its own file, or from another file if that has none of the name: kubectl allows this,
-// too.
+// part returns a configuration with only this context. If the file lacks its cluster or its user, they come
+// from another file, which kubectl also allows.
 func (k kubeconfigs) part(f kubeconfig, name string, o Choice) (*clientcmdapi.Config, error) {
 	context := f.config.Contexts[name].DeepCopy()
 	context.Cluster, context.AuthInfo = cmp.Or(o.Cluster, context.Cluster), cmp.Or(o.User, context.AuthInfo)
@@ -273,7 +268,7 @@ func (k kubeconfigs) part(f kubeconfig, name string, o Choice) (*clientcmdapi.Co
 // Choice is a user's choice of a context.
 type Choice struct {
 	Context flows.ContextRef
-	Files   []string // to find the context in, if it names no file; nil for kubectl's own
+	Files   []string // files that may contain the context, if Context names no file; nil for kubectl's own
 	command.Instead
 }
 

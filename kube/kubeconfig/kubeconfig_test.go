@@ -17,9 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// writeConfig writes a kubeconfig whose lines are given in short form:
-// "context NAME CLUSTER USER", "cluster NAME URL", "user NAME TOKEN",
-// "current NAME".
+// writeConfig writes a kubeconfig. Its lines are given in short form: "context NAME CLUSTER USER", "cluster
+// NAME URL", "user NAME TOKEN", "current NAME".
 func writeConfig(t *testing.T, path string, lines ...string) string {
 	t.Helper()
 	sections := map[string]string{"context": "contexts:\n", "cluster": "clusters:\n", "user": "users:\n"}
@@ -44,7 +43,7 @@ func writeConfig(t *testing.T, path string, lines ...string) string {
 	return path
 }
 
-// twoAdmins are two files that both call their context "admin", as kubeadm does.
+// twoAdmins returns two files that both call their context "admin", as kubeadm does.
 func twoAdmins(t *testing.T) (rome, milan string) {
 	dir := t.TempDir()
 	rome = writeConfig(t, filepath.Join(dir, "rome"), "current admin", "context admin k8s root", "context spare k8s root", "cluster k8s https://rome:6443", "user root r")
@@ -160,7 +159,7 @@ func TestContextIsFoundOrExplained(t *testing.T) {
 	}
 }
 
-// Flags win over the kubeconfig's user, as with kubectl: what they leave out stays.
+// Flags replace parts of the kubeconfig's user, as with kubectl. The other parts stay.
 func TestAnotherUserIsImpersonated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	text := `{apiVersion: v1, kind: Config, clusters: [{name: k8s, cluster: {server: "https://rome:6443"}}],
@@ -198,7 +197,7 @@ users: [{name: plain, user: {token: x}}, {name: bob, user: {token: x, as: bob, a
 	}
 }
 
-// minikube notes in the cluster when it has changed it last.
+// minikube writes the time of its last change into the cluster.
 func TestNotesOfProgramsMakeNoOtherContext(t *testing.T) {
 	var files []string
 	for _, noted := range []string{"Mon", "Tue"} {
@@ -215,7 +214,7 @@ contexts: [{name: rome, context: {cluster: k8s, user: ada}}], users: [{name: ada
 	}
 }
 
-// KUBECONFIG may name a file that is not there: where there is nothing else, that is what is wrong.
+// KUBECONFIG may name a missing file. If there is no other file, the error names it.
 func TestAKubeconfigThatIsNotThereIsNamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	t.Setenv("KUBECONFIG", path)

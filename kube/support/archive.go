@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Files are parts of a bundle, by their paths. They are kept compressed: the objects of 5,000 nodes are
-// texts of 100 MB.
+// Files are parts of a bundle, by their paths. They are kept compressed, because the objects of 5,000 nodes
+// are 100 MB of text.
 type Files map[string]*File
 
 // File is one part of a bundle.
@@ -40,7 +40,7 @@ It has names and addresses of your clusters, nodes and namespaces. Have a look b
 you hand it to somebody.
 `
 
-// Archive returns the files as a tar.gz, with one more file that describes them.
+// Archive returns the files as a tar.gz, with one more file that describes the others.
 func (f Files) Archive() ([]byte, error) {
 	files := maps.Clone(f)
 	files.Add("README.txt", readme)

@@ -34,17 +34,17 @@ type Source interface {
 }
 
 const (
-	// logLines is the number of lines for each pod: a few hours of a pod in trouble.
+	// logLines is the number of lines for each pod. A pod in trouble writes them in a few hours.
 	logLines = 5000
-	// mostAgents is the number of pods of a DaemonSet whose logs are read: those in trouble come first.
+	// mostAgents is the number of pods of a DaemonSet whose logs are read. Pods in trouble come first.
 	mostAgents = 20
-	// logsAtOnce is the number of logs that are read side by side.
+	// logsAtOnce is the number of logs that are read at the same time.
 	logsAtOnce = 8
 	// pageSize is the number of objects in one answer. As values without a type, 500 nodes take 50 MB.
 	pageSize = 200
 )
 
-// Collect reads everything that may be read. The file problems.txt lists the rest.
+// Collect reads everything that the user may read. The file problems.txt lists the rest.
 func Collect(ctx context.Context, c Source, f flows.ClusterFacts) Files {
 	files := Files{}
 	var problems strings.Builder
@@ -65,6 +65,7 @@ func Collect(ctx context.Context, c Source, f flows.ClusterFacts) Files {
 					pods = append(pods, logOf(o)...)
 				}
 				k.Object(o)
+				// yaml.v2 writes the map directly. sigs.k8s.io/yaml would first convert it to JSON, and parse that.
 				text, err := yaml.Marshal(o.Object)
 				if err != nil {
 					fail(err)
@@ -106,8 +107,8 @@ func ours(f flows.ClusterFacts) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// list passes on all objects of a kind, a page after the other. If the cluster does not know the kind,
-// there are none.
+// list calls add for all objects of a kind, page by page. If the cluster does not know the kind, there are
+// none.
 func list(ctx context.Context, r client.Reader, k bundle.Kind, namespaces []string, add func([]unstructured.Unstructured)) error {
 	if k.Everywhere {
 		namespaces = []string{""}
@@ -125,7 +126,7 @@ func list(ctx context.Context, r client.Reader, k bundle.Kind, namespaces []stri
 	return nil
 }
 
-// listIn reads one page. next is where the following one begins; "" if there is none.
+// listIn reads one page. next is the start of the next page; "" if there is none.
 func listIn(ctx context.Context, r client.Reader, k bundle.Kind, namespace, from string) (page []unstructured.Unstructured, next string, err error) {
 	of := k.GroupVersionKind
 	of.Kind += "List"
@@ -153,18 +154,17 @@ func listIn(ctx context.Context, r client.Reader, k bundle.Kind, namespace, from
 	return page, l.GetContinue(), nil
 }
 
-// logged is a pod that has logs.
 type logged struct {
 	namespace, name string
-	set             string // the DaemonSet that it belongs to; "" for none
-	fine            bool   // it runs and has never ended
+	set             string // the pod's DaemonSet; "" if it has none
+	fine            bool   // the pod runs, and has never restarted
 }
 
-// logOf returns the pod, if it has started.
+// logOf returns the pod, if the pod has started.
 func logOf(o *unstructured.Unstructured) []logged {
 	var p corev1.Pod
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &p); err != nil {
-		return nil // its object is in the bundle
+		return nil // the pod's object is in the bundle
 	}
 	started := slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.State.Running != nil || s.State.Terminated != nil || s.RestartCount > 0
@@ -181,7 +181,7 @@ func logOf(o *unstructured.Unstructured) []logged {
 	return []logged{l}
 }
 
-// logs adds the logs of pods, of a DaemonSet those of a few.
+// logs adds the logs of pods. Of each DaemonSet, it adds only some.
 func logs(ctx context.Context, c Source, pods []logged, files Files) (errs []error) {
 	slices.SortStableFunc(pods, func(a, b logged) int { return cmp.Compare(order(a.fine), order(b.fine)) })
 	of, left := map[string]int{}, 0
@@ -206,7 +206,7 @@ func logs(ctx context.Context, c Source, pods []logged, files Files) (errs []err
 			return nil
 		})
 	}
-	_ = g.Wait() // errors are in errs
+	_ = g.Wait() // errs contains the errors
 	if left > 0 {
 		files.Add("logs/left-out.txt", fmt.Sprintf("Of each DaemonSet, there are the logs of %d pods, those in trouble first. Those of %d pods are left out.\n", mostAgents, left))
 	}

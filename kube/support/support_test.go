@@ -28,10 +28,10 @@ import (
 
 const planted = "hunter2-planted"
 
-// lister does nothing but to list.
+// lister supports only lists.
 type lister struct{ client.Reader }
 
-// cluster has one object of each kind in each namespace that it is asked about.
+// cluster has one object of each kind in each requested namespace.
 type cluster struct {
 	lister
 	asked     map[string]bool
@@ -125,7 +125,8 @@ func agent(namespace string, i int, ready bool) unstructured.Unstructured {
 	}}
 }
 
-// A cluster of thousands of nodes has as many agents. Their objects come in pages, and logs of a few are enough.
+// A cluster with thousands of nodes has as many agents. Their objects come in pages, and the logs of a few
+// agents are enough.
 func TestABundleOfManyNodesHasTheLogsOfAFewAgents(t *testing.T) {
 	c := &cluster{asked: map[string]bool{}, agents: 5000}
 	files := unpack(t, support.Collect(t.Context(), c, flows.ClusterFacts{Namespace: "liqo"}))

@@ -1,5 +1,5 @@
-// Package waiting returns the reason that a pod waits, or is not made: from its status, and from
-// events, because a pod's status does not show a registry that hangs.
+// Package waiting finds the reason that a pod waits, or is not created. It reads the pod's status and Events,
+// because the status does not show a registry that hangs.
 package waiting
 
 import (
@@ -16,22 +16,22 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// Reasons of a container that waiting does not help.
+// hopeless are the reasons of waiting containers that usually never start.
 var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
-// InVain reports whether waiting does not help the pod.
+// InVain reports whether a container of the pod waits for one of the hopeless reasons.
 func InVain(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.State.Waiting != nil && slices.Contains(hopeless, s.State.Waiting.Reason)
 	})
 }
 
-// Patience is longer than a node takes to pull our image from a near registry.
+// Patience is longer than a node needs to pull our image from a near registry.
 const Patience = 10 * time.Second
 
-// ToBePulled describes how long a node has been pulling an image of one of the pods, if
-// that is longer than Patience; "" if none pulls, or if events may not be read. It asks
-// for some seconds even if ctx has ended. now is by the cluster's clock.
+// ToBePulled returns a text about a node that has been pulling an image of one of the pods for longer than
+// Patience; "" if there is none, or if this user may not read Events. It takes up to 5 s, even if ctx has
+// ended. now is by the cluster's clock.
 func ToBePulled[O client.Object](ctx context.Context, c client.Client, pods []O, now time.Time) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -70,9 +70,9 @@ func toBePulled(ctx context.Context, c client.Client, pod *corev1.Pod, now time.
 	return fmt.Sprintf("node %s has been pulling %s for %s: its registry hangs, or is slow", pod.Spec.NodeName, strings.Trim(image, `"`), since)
 }
 
-// NotMade returns why Kubernetes makes no pods of a Deployment or DaemonSet: admission refuses them. It
-// is "" if it makes them, or if nothing says so. A Deployment has the reason as a condition, and a
-// DaemonSet only in an event, which may be older than the pods.
+// NotMade returns the reason that Kubernetes creates no pods of a Deployment or DaemonSet, because an
+// admission refuses them; "" if there is none, or if it is not known. A Deployment has the reason as a
+// condition. A DaemonSet has it only in an Event, which may be older than the pods.
 func NotMade(ctx context.Context, c client.Client, key client.ObjectKey) string {
 	var deployment appsv1.Deployment
 	if err := c.Get(ctx, key, &deployment); err == nil {
@@ -96,7 +96,7 @@ func NotMade(ctx context.Context, c client.Client, key client.ObjectKey) string 
 	return last.Message
 }
 
-// At is when something last happened, according to an event of either kind.
+// At returns the time of the last occurrence in an Event of either kind.
 func At(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil:

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// event is one of a pod's, so many seconds before noon.
+// event returns an Event of a pod, so many seconds before noon.
 func event(reason, message, uid string, before int) *corev1.Event {
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: reason + uid, Namespace: "liqo"},
@@ -25,7 +25,7 @@ func event(reason, message, uid string, before int) *corev1.Event {
 	}
 }
 
-// cluster has the objects, and finds events by their object.
+// cluster returns a client with the objects. It finds Events by their object.
 func cluster(objects ...client.Object) client.Client {
 	indexed := fake.NewClientBuilder().WithObjects(objects...)
 	for _, field := range []string{"involvedObject.name", "involvedObject.namespace"} {

@@ -22,10 +22,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Diff returns the changes that an apply of want as [wire.FieldManager] makes in live, as a unified
-// diff; "" if the apply changes nothing. live is nil if the object does not exist yet. The diff has
-// shortened digests instead of the values of Secrets: different digests mean different values. For
-// a key in an Identity, it has no digest.
+// Diff returns the changes that an apply of want as [wire.FieldManager] makes in live, as a unified diff; ""
+// if the apply changes nothing. live is nil if the object does not exist yet. Instead of the values of
+// Secrets, the diff contains shortened digests, which differ if the values differ. Instead of a key in an
+// Identity, it contains no digest.
 func Diff(live, want wire.Object) string {
 	wanted, err := Wanted(want)
 	if err != nil {
@@ -46,9 +46,9 @@ func Diff(live, want wire.Object) string {
 	return udiff.Unified("live", "wanted", before, diffText(wanted.Object))
 }
 
-// Contains reports whether an apply of want as fieldManager would change nothing in live. Then live
-// has all fields of want. It has no other field that only fieldManager owns, because server-side
-// apply removes such fields. An apply changes no other fields, so Contains does not compare them.
+// Contains reports whether an apply of want as fieldManager would change nothing in live. This is so if live
+// has all fields of want, and no other field that only fieldManager owns, because server-side apply removes
+// such fields. An apply changes no other fields, so Contains does not compare them.
 //
 // Fields that fieldManager wrote by an update, without server-side apply, count as fields of
 // another manager. The API server treats them in the same way, because it can't distinguish the
@@ -148,7 +148,6 @@ func has(v any, path fieldpath.Path) bool {
 	}
 }
 
-// chosen reports whether pe names the list element o.
 func chosen(o any, pe fieldpath.PathElement) bool {
 	if pe.Value != nil {
 		return value.Equals(value.NewValueInterface(o), *pe.Value)
@@ -160,7 +159,7 @@ func chosen(o any, pe fieldpath.PathElement) bool {
 	})
 }
 
-// isNil also reports true for an interface that contains a nil pointer.
+// isNil reports whether o is nil, or is an interface with a nil pointer.
 func isNil(o wire.Object) bool {
 	return o == nil || reflect.ValueOf(o).IsNil()
 }
@@ -209,7 +208,7 @@ func containsValue(live, want any) bool {
 		}
 		return true
 	}
-	return value.Equals(value.NewValueInterface(live), value.NewValueInterface(want)) // numbers are equal if their types differ, such as 0 and 0.0
+	return value.Equals(value.NewValueInterface(live), value.NewValueInterface(want)) // numbers are equal even if their types differ, such as 0 and 0.0
 }
 
 // containsOwners reports whether live has each wanted owner. An apply merges the list of owners by
@@ -273,8 +272,8 @@ func restrict(live, want map[string]any, gone *fieldpath.Set) map[string]any {
 	return out
 }
 
-// restrictList restricts the elements of a list that a wanted one stands for. The API server adds
-// defaults inside of elements, which no apply removes.
+// restrictList restricts the elements of a list that have a wanted counterpart. The API server adds default
+// values inside elements, and no apply removes these.
 func restrictList(live []any, want any, gone *fieldpath.Set) []any {
 	wanted, _ := want.([]any)
 	out := slices.Clone(live)
@@ -295,8 +294,8 @@ func restrictList(live []any, want any, gone *fieldpath.Set) []any {
 	return out
 }
 
-// counterpart is the wanted element with the name of a live one. Elements without names have the
-// same place in both lists. It is nil if there is none.
+// counterpart returns the wanted element with the name of a live one; nil if there is none. Elements without
+// names correspond by their positions.
 func counterpart(i int, live map[string]any, of int, wanted []any) map[string]any {
 	for _, w := range wanted {
 		if wm, ok := w.(map[string]any); ok && wm["name"] != nil && wm["name"] == live["name"] {

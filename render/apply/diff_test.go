@@ -22,10 +22,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// clock is when what an API server made was made.
+// clock is the creation time of the API server's objects.
 var clock = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// gateway is one of the objects that plans have most.
+// gateway returns an object of a kind that plans often contain.
 func gateway() *networkingv1beta1.GatewayServer {
 	return &networkingv1beta1.GatewayServer{
 		TypeMeta:   metav1.TypeMeta{APIVersion: networkingv1beta1.GroupVersion.String(), Kind: networkingv1beta1.GatewayServerKind},
@@ -39,8 +39,8 @@ func gateway() *networkingv1beta1.GatewayServer {
 	}
 }
 
-// live is what an API server makes of o: with its own fields, and without the
-// kind, which typed clients drop.
+// live returns o as an API server returns it: with the server's fields, and without the kind, which typed
+// clients drop.
 func live[O interface {
 	wire.Object
 	SetGroupVersionKind(gvk schema.GroupVersionKind)
@@ -54,7 +54,7 @@ func live[O interface {
 	return o
 }
 
-// fieldsOf is the entry of a manager that has applied these fields.
+// fieldsOf returns the entry of a manager that has applied these fields.
 func fieldsOf(manager, fields string) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}
 }
@@ -80,8 +80,8 @@ func TestContains(t *testing.T) {
 		edit(s)
 		return s
 	}
-	// applied is s as the API server has it after manager has applied it: from
-	// what a real one has answered, without what is not asked about.
+	// applied returns s as a real API server has answered after manager has applied it, without unimportant
+	// fields.
 	applied := func(s *networkingv1beta1.GatewayServer, entries ...metav1.ManagedFieldsEntry) *networkingv1beta1.GatewayServer {
 		s.ManagedFields = entries
 		return s
@@ -196,7 +196,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// The API server adds defaults inside of a list's elements, which no apply removes.
+// The API server adds defaults to the elements of a list, and no apply removes them.
 func TestDiffShowsNoDefaultOfElementsAsRemoved(t *testing.T) {
 	deployment := func(image string) *appsv1.Deployment {
 		return &appsv1.Deployment{
@@ -360,7 +360,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// What is empty inside of a list carries meaning: emptyDir, a rule's core group.
+// Empty values in a list have a meaning, such as emptyDir, or a rule's core group.
 func TestWantedKeepsEmptyValuesInLists(t *testing.T) {
 	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
 	d.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "ipc", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
@@ -389,7 +389,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-// A Go type may have a number as float64 that the API server sends as an integer.
+// The API server sends a number as an integer, and a Go type may have it as float64.
 func TestANumberIsTheSameInAnyGoType(t *testing.T) {
 	crds, err := render.CRDs()
 	if err != nil {

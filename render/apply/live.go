@@ -10,8 +10,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// LiveYAML renders objects as they are on a cluster, with their status, in the given order.
-// Only the managed fields are left out: nobody reads them.
+// LiveYAML renders objects as they are on a cluster, with their status, in the given order. It leaves out
+// only the managed fields, because nobody reads them.
 func LiveYAML(objs ...wire.Object) ([]byte, error) {
 	scheme, err := wire.Scheme()
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Wanted is o as a server-side apply should send it: without status, server-made metadata
-// and empty values. Liqo's types have struct fields that are no pointers: without Wanted, an
-// apply would claim ownership of empty fields such as `status: {}`.
+// Wanted returns o as a server-side apply should send it: without status, metadata from the server and empty
+// values. Empty values matter because Liqo's types have struct fields that are no pointers. An apply would
+// claim ownership of empty fields such as `status: {}`.
 func Wanted(o wire.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return nil, fmt.Errorf("convert %s: %w", Name(o), err)
 	}
 	if _, shared := o.(*unstructured.Unstructured); shared {
-		content = runtime.DeepCopyJSON(content) // the converter hands out the object's own map
+		content = runtime.DeepCopyJSON(content) // the converter returns the object's own map
 	}
 	delete(content, "status")
 	if meta, ok := content["metadata"].(map[string]any); ok {
@@ -35,9 +35,9 @@ func Wanted(o wire.Object) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// prune removes nulls, empty strings and empty maps below m, and reports whether anything is
-// left. It keeps lists and the sources of volumes as they are: a pod's `emptyDir: {}` has a
-// meaning, and so has a rule's empty API group.
+// prune removes nulls, empty strings and empty maps below m, and reports whether anything is left. It does
+// not change lists and the sources of volumes, because a pod's `emptyDir: {}` has a meaning, and so has a
+// rule's empty API group.
 func prune(m map[string]any) bool {
 	for key, value := range m {
 		switch v := value.(type) {
@@ -56,8 +56,8 @@ func prune(m map[string]any) bool {
 	return len(m) > 0
 }
 
-// YAML renders objects as one stream, in the order in which they can be
-// applied. The same objects give the same bytes.
+// YAML renders objects as one stream, in an order in which they can be applied. The result depends only on
+// the objects.
 func YAML(objs ...wire.Object) ([]byte, error) {
 	sorted := slices.Clone(objs)
 	Sort(sorted)
@@ -106,7 +106,7 @@ func rank(o wire.Object) int {
 	return 3
 }
 
-// Name is an object's name in messages: kind, then namespace/name.
+// Name returns an object's name for messages: kind, then namespace/name.
 func Name(o wire.Object) string {
 	kind := o.GetObjectKind().GroupVersionKind().Kind
 	if kind == "" {

@@ -23,8 +23,8 @@ const (
 	AnnotationUsed = "liqo-tui.dev/used-for"
 	// AnnotationRemoteNamespace on a kubeconfig is the tenant namespace on the provider.
 	AnnotationRemoteNamespace = "liqo.io/remote-tenant-namespace"
-	// AnnotationTenant on a signing request is namespace/name of its Tenant, AnnotationSlice that of its
-	// ResourceSlice.
+	// AnnotationTenant on a signing request is the namespace/name of its Tenant, and AnnotationSlice that of
+	// its ResourceSlice.
 	AnnotationTenant = "liqo-tui.dev/tenant"
 	AnnotationSlice  = "liqo-tui.dev/slice"
 	// LabelRequest marks the signing requests for consumers.
@@ -33,11 +33,11 @@ const (
 	KeyPublicKey = "publicKey"
 )
 
-// CertificateLife is how long a consumer's certificate is valid. It is short, because a certificate can't
-// be revoked. The certificate is renewed after two thirds of its life.
+// CertificateLife is the lifetime of a consumer's certificate. It is short, because a certificate can't be
+// revoked. The certificate is renewed after two thirds of it.
 const CertificateLife = 30 * 24 * time.Hour
 
-// RenewAt returns when a certificate has to be replaced: when a third of its life is left.
+// RenewAt returns the time at which a certificate has to be replaced: when a third of its life is left.
 func RenewAt(from, until time.Time) time.Time { return until.Add(-until.Sub(from) / 3) }
 
 func operatorMeta(namespace, name string, remote string) metav1.ObjectMeta {
@@ -46,8 +46,8 @@ func operatorMeta(namespace, name string, remote string) metav1.ObjectMeta {
 	}}
 }
 
-// OperatorAccess gives the operator in namespace home its rights in a namespace that an admin has labelled
-// for a peer.
+// OperatorAccess returns the rights of the operator in namespace home, in a namespace that an admin has
+// labelled for a peer.
 func OperatorAccess(ns *corev1.Namespace, home string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
@@ -57,15 +57,15 @@ func OperatorAccess(ns *corev1.Namespace, home string) *rbacv1.RoleBinding {
 	}
 }
 
-// ownedBy makes o, which is of this kind, the owner.
+// ownedBy returns a reference that makes o, which is of this kind, the owner.
 func ownedBy(kind string, o wire.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
 		APIVersion: authv1beta1.GroupVersion.String(), Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: new(true),
 	}}
 }
 
-// ConsumerAccess gives a consumer its rights in its tenant namespace. They belong to the user of its
-// control plane alone: certificates of slices have the cluster ID only as their group.
+// ConsumerAccess returns the rights of a consumer in its tenant namespace. Only the user of its control plane
+// has them: certificates of slices have the cluster ID only as their group.
 func ConsumerAccess(t *authv1beta1.Tenant) *rbacv1.RoleBinding {
 	b := &rbacv1.RoleBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
@@ -107,10 +107,10 @@ func OfSlice(s *authv1beta1.ResourceSlice, t *authv1beta1.Tenant) Certified {
 	}
 }
 
-// Key is the value of the annotation that names the owner.
+// Key returns the value of the annotation that names the owner.
 func (c Certified) Key() string { return c.Owner.GetNamespace() + "/" + c.Owner.GetName() }
 
-// SigningRequest asks Kubernetes for a certificate. Each certificate needs another name.
+// SigningRequest returns a request to Kubernetes for a certificate. Each certificate needs another name.
 func (c Certified) SigningRequest(name string) *certificatesv1.CertificateSigningRequest {
 	r := &certificatesv1.CertificateSigningRequest{
 		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
@@ -129,7 +129,7 @@ func (c Certified) SigningRequest(name string) *certificatesv1.CertificateSignin
 // the time of signing.
 const AnnotationAuthority = "liqo-tui.dev/authority"
 
-// Secret keeps a certificate, with the request and the key that it was signed for.
+// Secret returns the Secret with a certificate, its request and its key.
 func (c Certified) Secret(certificate []byte) *corev1.Secret {
 	s := &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: operatorMeta(c.Owner.GetNamespace(), c.secret, string(c.Consumer))}
 	s.OwnerReferences = ownedBy(c.kind, c.Owner)
@@ -137,10 +137,11 @@ func (c Certified) Secret(certificate []byte) *corev1.Secret {
 	return s
 }
 
-// KubeconfigName is the name of the Secret with an Identity's kubeconfig.
+// KubeconfigName returns the name of the Secret with an Identity's kubeconfig.
 func KubeconfigName(identity string) string { return "kubeconfig-" + identity }
 
-// Kubeconfig returns the Secret with the kubeconfig for an Identity. privateKey is this cluster's.
+// Kubeconfig returns the Secret with the kubeconfig for an Identity. privateKey is this cluster's private
+// key.
 func Kubeconfig(i *authv1beta1.Identity, privateKey []byte) (*corev1.Secret, error) {
 	p := i.Spec.AuthParams
 	if u, err := url.Parse(p.APIServer); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {

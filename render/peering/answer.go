@@ -11,12 +11,12 @@ import (
 // ReasonSilent is the reason of a ForeignCluster's condition about an API server that does not answer.
 const ReasonSilent = "APIServerSilent"
 
-// ErrNoAnswer is wrapped by each error of an API server that gave no answer.
+// ErrNoAnswer is wrapped by each error about an API server that has not answered.
 var ErrNoAnswer = errors.New("does not answer")
 
-// NoAnswer is the error of an API server that gave no answer. It leaves out the path of the request and the
-// local port: they differ at every try, so the same outage would change the objects that show the error,
-// and wake everything that watches them.
+// NoAnswer returns the error about an API server that has not answered. It omits the path of the request and
+// the local port, because they differ at every try. Otherwise, each try would change the objects
+// that show the error, and wake their watchers.
 func NoAnswer(server string, err error) error {
 	if inner := (&url.Error{}); errors.As(err, &inner) {
 		err = inner.Err

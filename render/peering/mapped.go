@@ -33,7 +33,7 @@ const (
 	MadeByShadowPod  = "shadowpod"
 	LabelEnforce     = "pod-security.kubernetes.io/enforce"
 	LevelEnforced    = "baseline"
-	// LentPriority is the priority class of remote pods: it preempts nothing.
+	// LentPriority is the priority class of remote pods, which preempts no other pods.
 	LentPriority = "liqo-tui-lent"
 )
 
@@ -60,13 +60,14 @@ func MappedNamespace(m *offloadingv1beta1.NamespaceMap, consumer wire.ClusterID,
 	}
 }
 
-// IsMapped reports whether our operator has made a namespace as a mapped namespace. The operator changes no others.
+// IsMapped reports whether our operator has made a namespace as a mapped namespace. The operator changes no
+// other namespaces.
 func IsMapped(ns wire.Object) bool {
 	return render.CreatedByUs(ns) && ns.GetLabels()[LabelMapped] == "true" && ns.GetAnnotations()[AnnotationMapped] != ""
 }
 
-// Stands reports whether a namespace stands for one of a consumer, whoever has made it: Liqo marks its
-// own like this, too. It has the consumer's label, and is not its tenant namespace.
+// Stands reports whether a namespace is a mapped namespace of a consumer, no matter whether Liqo or our
+// operator has made it. Such a namespace has the consumer's label, but is not its tenant namespace.
 func Stands(ns wire.Object) bool { return ns.GetAnnotations()[AnnotationMapped] != "" }
 
 func mappedMeta(mapped *corev1.Namespace, name string) metav1.ObjectMeta {
@@ -82,7 +83,7 @@ func binding(meta metav1.ObjectMeta, subjects []rbacv1.Subject) *rbacv1.RoleBind
 	}
 }
 
-// MappedAccess gives the users of a consumer's slices their rights in a mapped namespace.
+// MappedAccess returns the rights of the users of a consumer's slices in a mapped namespace.
 func MappedAccess(mapped *corev1.Namespace, users []string) *rbacv1.RoleBinding {
 	var subjects []rbacv1.Subject
 	for _, name := range slices.Sorted(slices.Values(users)) {
@@ -91,20 +92,20 @@ func MappedAccess(mapped *corev1.Namespace, users []string) *rbacv1.RoleBinding 
 	return binding(mappedMeta(mapped, wire.MappedAccessName), subjects)
 }
 
-// MappedOperatorAccess gives the operator in namespace home its rights in a mapped namespace.
+// MappedOperatorAccess returns the rights of the operator in namespace home in a mapped namespace.
 func MappedOperatorAccess(mapped *corev1.Namespace, home string) *rbacv1.RoleBinding {
 	return binding(mappedMeta(mapped, wire.MappedOperatorName), []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: wire.OperatorName}})
 }
 
-// How many objects a consumer may have in a mapped namespace, besides pods: without a limit, a consumer
+// Limits for the objects of a consumer in a mapped namespace, in addition to pods. Without them, a consumer
 // could fill the provider's etcd.
 const (
 	mostObjects    = 100
 	mostShadowPods = 1000 // or twice the granted pods, if that is more; ShadowPods that wait are included
 )
 
-// MappedQuotas are a second limit: no mapped namespace has more than all slices of its consumer together.
-// Liqo's kinds have a quota of their own, because Kubernetes discovers them later.
+// MappedQuotas returns a second limit: no mapped namespace has more resources than all slices of its consumer
+// together. Liqo's kinds have their own quota, because Kubernetes discovers them later.
 func MappedQuotas(mapped *corev1.Namespace, granted corev1.ResourceList) []*corev1.ResourceQuota {
 	of := func(name string, hard corev1.ResourceList) *corev1.ResourceQuota {
 		return &corev1.ResourceQuota{
@@ -125,7 +126,7 @@ func MappedQuotas(mapped *corev1.Namespace, granted corev1.ResourceList) []*core
 	}
 }
 
-// MappedLimits give an amount to every container that states none, whoever creates its pod.
+// MappedLimits sets the amounts of containers that state none, no matter which program creates the pod.
 func MappedLimits(mapped *corev1.Namespace, cpu, memory, disk resource.Quantity) *corev1.LimitRange {
 	return &corev1.LimitRange{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "LimitRange"}, ObjectMeta: mappedMeta(mapped, wire.MappedAccessName),
@@ -142,9 +143,9 @@ func MappedLimits(mapped *corev1.Namespace, cpu, memory, disk resource.Quantity)
 // metadata servers of clouds, which give identities to nodes.
 var notOutside = []string{"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "224.0.0.0/4", "240.0.0.0/4"}
 
-// MappedPolicy limits the connections of the pods in a mapped namespace: to and from the consumer's mapped
-// namespaces and the pods of its own cluster, and to DNS and the internet. conf is nil if the clusters are
-// not connected; own are the ranges and addresses of this cluster.
+// MappedPolicy limits the connections of the pods in a mapped namespace. It allows connections to and from
+// the consumer's mapped namespaces and the pods of its own cluster, and to DNS and the internet. conf is nil
+// if the clusters are not connected. own are the ranges and addresses of this cluster.
 func MappedPolicy(mapped *corev1.Namespace, conf *networkingv1beta1.Configuration, own []netip.Prefix) *networkingv1.NetworkPolicy {
 	theirs := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
 		LabelMapped: "true", wire.LabelRemoteCluster: mapped.Labels[wire.LabelRemoteCluster],
@@ -182,7 +183,7 @@ func MappedPolicy(mapped *corev1.Namespace, conf *networkingv1beta1.Configuratio
 	}
 }
 
-// MapOf returns the consumer whose copy a NamespaceMap is; "" if it is no copy.
+// MapOf returns the consumer to which a copy of a NamespaceMap belongs; "" if m is no copy.
 func MapOf(m wire.Object) wire.ClusterID {
 	if m.GetLabels()[LabelReplicated] != "true" || m.GetLabels()[LabelReplication] == "true" {
 		return ""
@@ -190,7 +191,7 @@ func MapOf(m wire.Object) wire.ClusterID {
 	return wire.ClusterID(m.GetLabels()[LabelOrigin])
 }
 
-// ProblemsOf joins the problems of a map's namespaces, one on each line.
+// ProblemsOf joins the problems of a map's namespaces, one per line.
 func ProblemsOf(problems map[string]error) error {
 	var err error
 	for _, name := range sortedKeys(problems) {
@@ -203,8 +204,8 @@ func ProblemsOf(problems map[string]error) error {
 	return err
 }
 
-// ProblemOf returns the problem of one namespace of the consumer in the text that [ProblemsOf] made; "" if
-// it has none.
+// ProblemOf returns the problem of one namespace of the consumer from the text of [ProblemsOf]; "" if it has
+// none.
 func ProblemOf(m *offloadingv1beta1.NamespaceMap, namespace string) string {
 	for line := range strings.Lines(m.Annotations[wire.AnnotationProblem]) {
 		if why, ok := strings.CutPrefix(line, "namespace "+namespace+": "); ok {

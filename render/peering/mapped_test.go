@@ -17,7 +17,7 @@ func mapped() *corev1.Namespace {
 	return peering.MappedNamespace(&offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "milan"}}, "rome", "demo", "demo-rome")
 }
 
-// A label proves nothing: whoever may label a namespace must not have it deleted.
+// A label proves nothing, because a user who may label a namespace must not cause its deletion.
 func TestWhichNamespacesAreTwins(t *testing.T) {
 	if !peering.IsMapped(mapped()) {
 		t.Error("it is none")
@@ -35,7 +35,7 @@ func TestWhichNamespacesAreTwins(t *testing.T) {
 	}
 }
 
-// The provider's own addresses are not the outside, wherever they are.
+// The provider's own addresses are not outside of the cluster, in any range.
 func TestWhatATwinReaches(t *testing.T) {
 	conf := &networkingv1beta1.Configuration{Status: networkingv1beta1.ConfigurationStatus{Remote: &networkingv1beta1.ClusterConfig{
 		CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"253.18.0.0/16"}, External: []networkingv1beta1.CIDR{"253.19.0.0/16"}},

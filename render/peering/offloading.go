@@ -23,36 +23,38 @@ const (
 	LabelOffloaded = "liqo.io/scheduling-enabled"
 	// LabelPodDestination on a consumer's objects in its mapped namespaces is the provider.
 	LabelPodDestination = "offloading.liqo.io/destination"
-	// LabelPodNode there is the virtual node that the object belongs to.
+	// LabelPodNode on these objects is the virtual node to which they belong.
 	LabelPodNode = "offloading.liqo.io/nodename"
 	// AnnotationPodOf on a ShadowPod is the UID of the local pod.
 	AnnotationPodOf = "liqo-tui.dev/of-pod"
 	// AnnotationVersion on an object that a consumer has copied to a provider is the version of the original.
 	AnnotationVersion = "liqo-tui.dev/of-version"
-	// AnnotationStays keeps an object from being copied to providers. It is Liqo's.
+	// AnnotationStays keeps an object from being copied to providers. Liqo defines it.
 	AnnotationStays = "liqo.io/skip-reflection"
 	// AnnotationNamespaces on a VirtualNode lists the namespaces whose pods its virtual kubelet handles,
-	// separated by commas. It has no rights in others.
+	// separated by commas. The virtual kubelet has no rights in other namespaces.
 	AnnotationNamespaces = "liqo-tui.dev/namespaces"
-	// AnnotationWithdrawn on a consumer's NamespaceMap lists what the provider has to delete, separated by
-	// commas: namespaces, by their names here, and objects in them, as [WithdrawnObject]. The operator adds
-	// a namespace when it has seen that the namespace was withdrawn, and removes it when the provider is no
-	// longer asked for it. An admin adds objects and namespaces that check names.
+	// AnnotationWithdrawn on a consumer's NamespaceMap lists the namespaces (by their names here) and objects
+	// (as [WithdrawnObject]) that the provider has to delete, separated by commas. The operator adds a
+	// namespace when it has seen that the namespace was withdrawn. It removes the namespace when the
+	// provider's copy no longer requests it. An admin adds objects and namespaces that the command check has
+	// listed.
 	AnnotationWithdrawn = "liqo-tui.dev/withdrawn"
 	// AnnotationLeft on a consumer's NamespaceMap lists the namespaces, separated by commas, that the
-	// provider keeps although nothing here asks for them: nobody has seen that they were withdrawn.
+	// provider keeps although nothing on this cluster requests them, because no program has seen their
+	// withdrawal.
 	AnnotationLeft = "liqo-tui.dev/left-on-provider"
-	// ConditionLeftovers on a virtual node is true if the provider has objects in its namespaces that do not
-	// exist here, and whose deletion here nobody has seen. [Leftovers] reads its message.
+	// ConditionLeftovers on a virtual node is true if the provider has unowned objects in its namespaces:
+	// they do not exist here, and no program has seen their deletion here. [Leftovers] reads its message.
 	ConditionLeftovers corev1.NodeConditionType = "Leftovers"
 )
 
-// Withdrawn returns what a NamespaceMap withdraws.
+// Withdrawn returns the namespaces and objects that a NamespaceMap withdraws.
 func Withdrawn(m *offloadingv1beta1.NamespaceMap) map[string]bool {
 	return listed(m, AnnotationWithdrawn)
 }
 
-// SetWithdrawn writes what a NamespaceMap withdraws.
+// SetWithdrawn writes the namespaces and objects that a NamespaceMap withdraws.
 func SetWithdrawn(m *offloadingv1beta1.NamespaceMap, all map[string]bool) {
 	if len(all) == 0 {
 		delete(m.Annotations, AnnotationWithdrawn)
@@ -72,7 +74,8 @@ func WithdrawnUID(text string) (types.UID, bool) {
 
 const withdrawnUID = "uid:"
 
-// Left returns the namespaces of a NamespaceMap that the provider keeps although nothing here asks for them.
+// Left returns the namespaces of a NamespaceMap that the provider keeps although nothing on this cluster
+// requests them.
 func Left(m *offloadingv1beta1.NamespaceMap) map[string]bool { return listed(m, AnnotationLeft) }
 
 func listed(m *offloadingv1beta1.NamespaceMap, annotation string) map[string]bool {
@@ -85,16 +88,16 @@ func listed(m *offloadingv1beta1.NamespaceMap, annotation string) map[string]boo
 	return out
 }
 
-// Leftover is an object on a provider that no object of the consumer stands for any more.
+// Leftover is an unowned object on a provider.
 type Leftover struct {
 	Kind, Namespace, Name string
 	UID                   types.UID
 }
 
-// mostLeftovers is how many a condition names, so that Nodes stay small.
+// mostLeftovers is the largest number of leftovers in a condition, so that Nodes stay small.
 const mostLeftovers = 50
 
-// LeftoversText names the first leftovers, one on each line, and counts the rest.
+// LeftoversText returns the first leftovers, one per line, and the number of the others.
 func LeftoversText(all []Leftover) string {
 	var lines []string
 	for i, l := range all {
@@ -107,8 +110,8 @@ func LeftoversText(all []Leftover) string {
 	return strings.Join(lines, "\n")
 }
 
-// Leftovers reads the text of [LeftoversText]: the leftovers that it names, and how many more there are. ok
-// is false for another text.
+// Leftovers reads the text of [LeftoversText]: the leftovers in it, and the number of others. ok is false if
+// message is another text.
 func Leftovers(message string) (all []Leftover, more int, ok bool) {
 	for line := range strings.SplitSeq(message, "\n") {
 		words := strings.Split(line, " ")
@@ -128,13 +131,14 @@ func Leftovers(message string) (all []Leftover, more int, ok bool) {
 	return all, more, true
 }
 
-// SecretTypes are the types that a copied Secret may have on a provider: those that mean something to pods.
+// SecretTypes are the types that a copied Secret may have on a provider, because they have a meaning for
+// pods.
 var SecretTypes = []corev1.SecretType{
 	corev1.SecretTypeOpaque, corev1.SecretTypeDockercfg, corev1.SecretTypeDockerConfigJson, corev1.SecretTypeBasicAuth, corev1.SecretTypeSSHAuth, corev1.SecretTypeTLS,
 }
 
-// NamespaceMap asks a provider for mapped namespaces. The keys of mapping are the consumer's namespaces.
-// Liqo defines the name of the object. left are the namespaces that nothing asks for any more.
+// NamespaceMap requests mapped namespaces from a provider. The keys of mapping are the consumer's namespaces.
+// Liqo defines the name of the object. left are namespaces that nothing requests any more.
 func NamespaceMap(t render.Tenant, mapping map[string]string, left ...string) *offloadingv1beta1.NamespaceMap {
 	m := &offloadingv1beta1.NamespaceMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offloadingv1beta1.SchemeGroupVersion.String(), Kind: "NamespaceMap"},
@@ -172,8 +176,8 @@ func RemoteName(o *offloadingv1beta1.NamespaceOffloading, consumer wire.ClusterI
 	return o.Namespace + "-" + string(consumer)
 }
 
-// OffloadedNamespace has the operator's label for a namespace: the namespace is offloaded, or, without a
-// label, not any more.
+// OffloadedNamespace returns a namespace with the operator's label, or without it if the namespace is not
+// offloaded any more.
 func OffloadedNamespace(name string, offloaded bool) *corev1.Namespace {
 	ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if offloaded {
@@ -182,7 +186,7 @@ func OffloadedNamespace(name string, offloaded bool) *corev1.Namespace {
 	return ns
 }
 
-// OffloadedAccess lets virtual kubelets handle the pods of a namespace.
+// OffloadedAccess returns the rights of virtual kubelets to handle the pods of a namespace.
 func OffloadedAccess(namespace string, nodes []types.NamespacedName) *rbacv1.RoleBinding {
 	var programs []rbacv1.Subject
 	for _, n := range nodes {

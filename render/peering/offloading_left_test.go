@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// What a condition names is read as it was written.
+// The names in a condition are read as they were written.
 func TestLeftoversAreReadAsWritten(t *testing.T) {
 	var all []peering.Leftover
 	for i := range 53 {

@@ -24,18 +24,18 @@ const (
 	LabelSignedNonce      = "liqo.io/signed-nonce"
 	LabelIdentityType     = "liqo.io/identity-type"
 	LabelSliceName        = "liqo.io/resourceslice-name"
-	LabelReplication      = "liqo.io/replication" // on the consumer: to be copied to the provider
+	LabelReplication      = "liqo.io/replication" // on the consumer: the object has to be copied to the provider
 	LabelReplicated       = "liqo.io/replicated"  // on the provider: a copy
-	LabelOrigin           = "liqo.io/originID"    // of a copy: the consumer
+	LabelOrigin           = "liqo.io/originID"    // on a copy: the consumer
 	LabelDestination      = "liqo.io/remoteID"    // the provider
 	LabelNodeType         = "liqo.io/type"        // only virtual nodes have it
 	LabelOffloadedPod     = "liqo.io/shadowPod"
-	LabelPodOrigin        = "offloading.liqo.io/origin" // of a pod on the provider: the consumer
+	LabelPodOrigin        = "offloading.liqo.io/origin" // on a pod on the provider: the consumer
 	LabelKubelet          = "offloading.liqo.io/component"
 	LabelVirtualNode      = "liqo.io/virtual-node"
 	AnnotationVirtualNode = "liqo.io/create-virtual-node"
 	AnnotationUnreachable = "liqo.io/foreign-cluster-permanently-unreachable"
-	AnnotationMapped      = "liqo.io/managed-by-namespace-map" // of a namespace that a consumer got
+	AnnotationMapped      = "liqo.io/managed-by-namespace-map" // on a mapped namespace
 )
 
 // Values of labels, names of objects and keys of Secrets.
@@ -87,25 +87,26 @@ func secret(t render.Tenant, name, label string) *corev1.Secret {
 	return s
 }
 
-// Nonce asks the provider's controllers to write a nonce for the consumer into this Secret.
+// Nonce returns the Secret into which the provider's controllers write a nonce for the consumer.
 func Nonce(t render.Tenant) *corev1.Secret { return secret(t, NonceName, LabelNonce) }
 
-// SignedNonce asks the consumer's controllers to sign the provider's nonce. nonce is its text, unchanged.
+// SignedNonce returns the Secret in which the consumer's controllers sign the provider's nonce. nonce is the
+// unchanged text.
 func SignedNonce(t render.Tenant, nonce []byte) *corev1.Secret {
 	s := secret(t, SignedNonceName, LabelSignedNonce)
 	s.Data = map[string][]byte{KeyNonce: nonce}
 	return s
 }
 
-// Applicant has the facts that a consumer gives to a provider. All of them are public.
+// Applicant contains the facts that a consumer gives to a provider. All of them are public.
 type Applicant struct {
 	ID        wire.ClusterID
-	Request          // its key, and the signing request
+	Request          // the consumer's key, and its signing request
 	Signature []byte // of the provider's nonce
 	ProxyURL  string // of the proxy to the provider's API server; "" if there is none
 }
 
-// Tenant asks the provider to accept a consumer. t is the provider's tenant namespace.
+// Tenant requests that the provider accepts a consumer. t is the provider's tenant namespace.
 func Tenant(t render.Tenant, a Applicant) *authv1beta1.Tenant {
 	o := &authv1beta1.Tenant{TypeMeta: authentication(authv1beta1.TenantKind), ObjectMeta: meta(t, string(a.ID))}
 	o.Spec = authv1beta1.TenantSpec{
@@ -117,7 +118,7 @@ func Tenant(t render.Tenant, a Applicant) *authv1beta1.Tenant {
 	return o
 }
 
-// Identity has the access that a provider gave to the consumer. t is the consumer's tenant namespace,
+// Identity returns the access that a provider gave to the consumer. t is the consumer's tenant namespace, and
 // remoteNamespace the provider's.
 func Identity(t render.Tenant, params authv1beta1.AuthParams, remoteNamespace string) *authv1beta1.Identity {
 	return &authv1beta1.Identity{
@@ -130,7 +131,7 @@ func Identity(t render.Tenant, params authv1beta1.AuthParams, remoteNamespace st
 
 // SliceParams describe a consumer's request to a provider.
 type SliceParams struct {
-	Class       string // "" is Liqo's default
+	Class       string // "" means Liqo's default
 	Resources   corev1.ResourceList
 	VirtualNode bool
 }
@@ -151,7 +152,7 @@ func ResourceSlice(t render.Tenant, p SliceParams) *authv1beta1.ResourceSlice {
 	return o
 }
 
-// OffloadingParams say how to offload a namespace.
+// OffloadingParams are the settings of an offloaded namespace.
 type OffloadingParams struct {
 	Pods       string // a PodOffloadingStrategyType
 	Mapping    string // a NamespaceMappingStrategyType
@@ -174,7 +175,8 @@ func Offloading(namespace string, p OffloadingParams) *offloadingv1beta1.Namespa
 	}
 }
 
-// Node has the field that this program writes into a virtual node: whether the node takes no new pods.
+// Node returns the only field that this program writes into a virtual node: whether the node takes no new
+// pods.
 func Node(name string, cordoned bool) *corev1.Node {
 	return &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -182,8 +184,8 @@ func Node(name string, cordoned bool) *corev1.Node {
 	}
 }
 
-// Unreachable tells Liqo's controllers that a cluster is gone for good, so that they don't wait for it. If
-// gone is false, it withdraws that.
+// Unreachable marks a cluster as permanently unreachable, so that Liqo's controllers don't wait for it. If
+// gone is false, it removes the mark.
 func Unreachable(name string, gone bool) *corev1beta1.ForeignCluster {
 	o := &corev1beta1.ForeignCluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: corev1beta1.GroupVersion.String(), Kind: corev1beta1.ForeignClusterKind},

@@ -25,16 +25,16 @@ type Request struct {
 	CSR       []byte
 }
 
-// Organization is the group that Liqo's controllers require in these CSRs.
+// Organization is the group that Liqo's controllers require in CSRs of control planes.
 const Organization = "liqo.io"
 
-// Subject is the user and the group that a certificate stands for.
+// Subject is the user and the group in a certificate.
 type Subject struct{ User, Group string }
 
-// ControlPlane is the subject of a consumer's operator, toward its providers.
+// ControlPlane returns the subject of a consumer's operator for its providers.
 func ControlPlane(id wire.ClusterID) Subject { return Subject{string(id), Organization} }
 
-// SliceUser is the subject that uses the resources of a consumer's slice.
+// SliceUser returns the subject that uses the resources of a consumer's slice.
 func SliceUser(slice string, id wire.ClusterID) Subject {
 	sum := sha256.Sum256([]byte(id))
 	return Subject{fmt.Sprintf("%s-%x", slice, sum[:6]), string(id)}
@@ -45,9 +45,9 @@ func NewRequest(privateKey []byte, id wire.ClusterID, random io.Reader) (Request
 	return ControlPlane(id).Request(privateKey, random)
 }
 
-// Request returns a request for a certificate of this subject. The private key is PKCS#8 as PEM. With
-// Ed25519 and RSA keys the result has the same bytes each time. Liqo's controllers rely on that: they
-// refuse another request of the same consumer.
+// Request returns a request for a certificate of this subject. The private key is PKCS#8 as PEM. With Ed25519
+// and RSA keys, the result is always the same. This is needed because Liqo's controllers refuse another
+// request of the same consumer.
 func (s Subject) Request(privateKey []byte, random io.Reader) (Request, error) {
 	signer, r, err := parseKey(privateKey)
 	if err != nil {
@@ -65,7 +65,6 @@ func (s Subject) Request(privateKey []byte, random io.Reader) (Request, error) {
 	return r, nil
 }
 
-// parseKey returns the signer of a private key, and its public key.
 func parseKey(privateKey []byte) (crypto.Signer, Request, error) {
 	block, _ := pem.Decode(privateKey)
 	if block == nil {
@@ -86,7 +85,7 @@ func parseKey(privateKey []byte) (crypto.Signer, Request, error) {
 	return signer, Request{PublicKey: pem.EncodeToMemory(&pem.Block{Type: publicKeyBlock, Bytes: public})}, nil
 }
 
-// NewKey returns a new key pair of a cluster, as Liqo's controllers make it: both halves as PEM.
+// NewKey returns a new key pair of a cluster, in the same form as Liqo's controllers: both keys as PEM.
 func NewKey(random io.Reader) (private, public []byte, err error) {
 	key, secret, err := ed25519.GenerateKey(random)
 	if err != nil {
@@ -114,9 +113,9 @@ func NewNonce(random io.Reader) ([]byte, error) {
 	return []byte(base64.StdEncoding.EncodeToString(raw)), nil
 }
 
-// Sign signs a provider's nonce, and nothing but nonces. The same key signs certificate requests and opens
-// connections. If a provider could get a signature of other texts, it could pose as this cluster to
-// others; those texts are not base64.
+// Sign signs a provider's nonce, and refuses all other texts. The same key signs certificate requests and
+// opens connections. So a provider with signatures of other texts could pretend to be this cluster. Such
+// texts are not base64.
 func Sign(privateKey, nonce []byte, random io.Reader) ([]byte, error) {
 	signer, _, err := parseKey(privateKey)
 	if err != nil {
@@ -132,9 +131,9 @@ func Sign(privateKey, nonce []byte, random io.Reader) ([]byte, error) {
 	return signer.Sign(random, sum[:], crypto.SHA256)
 }
 
-// Acceptable returns nil if a provider may request a certificate for a subject with this CSR, and
-// otherwise the reason that it may not. The certificate must stand for that one user in that one group. A
-// third attribute of the subject could mean something to an API server, such as a UID.
+// Acceptable returns nil if a provider may request a certificate for a subject with this CSR, and otherwise
+// the reason that it may not. The certificate must be for this user in this group only. A third attribute of
+// the subject could have a meaning for an API server, such as a UID.
 func (r Request) Acceptable(s Subject) error {
 	block, rest := pem.Decode(r.CSR)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(bytes.TrimSpace(rest)) > 0 {

@@ -18,8 +18,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// What Liqo's controllers check: the subject, the key, and that the same key gives the
-// same bytes. A request of a key whose signatures differ is as good as another of it.
+// Liqo's controllers check the subject and the key, and that the same key gives the same bytes. For a key
+// with random signatures, another request is equally good.
 func TestRequests(t *testing.T) {
 	edwards := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	rivest, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -82,8 +82,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// A provider chooses what a consumer signs. With anything but a nonce it could have the
-// consumer sign a request for another certificate, or the opening of a connection.
+// A provider chooses the text that a consumer signs. If it were not only a nonce, the consumer could sign a
+// request for another certificate, or the start of a connection.
 func TestNothingButNoncesIsSigned(t *testing.T) {
 	private, _, err := peering.NewKey(rand.Reader)
 	if err != nil {

@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	// AnnotationJudged on a provider's copy of a slice is the generation that its status is about.
+	// AnnotationJudged on a provider's copy of a slice is the generation to which its status belongs.
 	AnnotationJudged = "liqo-tui.dev/judged"
-	// AnnotationLend on a Tenant is the most that the provider's admin lends to the consumer, such as
-	// cpu=4,memory=8Gi.
+	// AnnotationLend on a Tenant is the limit for each resource that the provider's admin lends to the
+	// consumer, such as cpu=4,memory=8Gi.
 	AnnotationLend = "liqo-tui.dev/lend"
 )
 
-// MostSlices is how many slices a consumer may have on a provider: without a limit, a consumer could fill
-// the provider's etcd.
+// MostSlices is the largest number of slices of a consumer on a provider. Without a limit, a consumer could
+// fill the provider's etcd.
 const MostSlices = 16
 
 // SlicesCounted is the resource name of this limit in a ResourceQuota.
 const SlicesCounted corev1.ResourceName = "count/resourceslices.authentication.liqo.io"
 
-// SliceCertificateName is the name of the Secret that keeps a slice's certificate.
+// SliceCertificateName returns the name of the Secret with a slice's certificate.
 func SliceCertificateName(slice string) string { return CertificateName + "-" + slice }
 
-// FromConsumer reports whether a ResourceSlice is a consumer's, and not this cluster's own.
+// FromConsumer reports whether a ResourceSlice belongs to a consumer, and not to this cluster itself.
 func FromConsumer(s *authv1beta1.ResourceSlice) bool {
 	return s.Labels[LabelReplication] != "true"
 }
 
-// ConsumerQuota limits how many objects a consumer may create in its tenant namespace.
+// ConsumerQuota limits the number of objects that a consumer may create in its tenant namespace.
 func ConsumerQuota(t *authv1beta1.Tenant) *corev1.ResourceQuota {
 	q := &corev1.ResourceQuota{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"},
@@ -60,12 +60,12 @@ func SliceCopy(s *authv1beta1.ResourceSlice, consumer wire.ClusterID, namespace 
 	}
 }
 
-// SliceIdentityName is the name of the Identity of a slice.
+// SliceIdentityName returns the name of the Identity of a slice.
 func SliceIdentityName(slice string) string { return "resourceslice-" + slice }
 
-// SliceIdentity has the access that a provider gave to a slice. It takes only the certificate from the
-// provider's answer. The address and the certificate authority of the provider come from the control
-// plane's Identity, which an admin has written.
+// SliceIdentity returns the access that a provider gave to a slice. It takes only the certificate from the
+// provider's answer. The address and the certificate authority of the provider come from the control plane's
+// Identity, which an admin has written.
 func SliceIdentity(s *authv1beta1.ResourceSlice, plane *authv1beta1.Identity) *authv1beta1.Identity {
 	i := &authv1beta1.Identity{
 		TypeMeta: authentication(authv1beta1.IdentityKind), ObjectMeta: operatorMeta(s.Namespace, SliceIdentityName(s.Name), string(plane.Spec.ClusterID)),
@@ -77,8 +77,8 @@ func SliceIdentity(s *authv1beta1.ResourceSlice, plane *authv1beta1.Identity) *a
 	return i
 }
 
-// Asks completes the spec of a slice: the consumer, the provider, and the CSR, unless the slice has an
-// acceptable CSR with this key already.
+// Asks completes the spec of a slice: the consumer, the provider, and the CSR, unless the slice already has
+// an acceptable CSR with this key.
 func Asks(spec authv1beta1.ResourceSliceSpec, request Request, subject Subject, consumer, provider wire.ClusterID) authv1beta1.ResourceSliceSpec {
 	from, to := corev1beta1.ClusterID(consumer), corev1beta1.ClusterID(provider)
 	spec.ConsumerClusterID, spec.ProviderClusterID = &from, &to
@@ -113,7 +113,7 @@ func Condition(s *authv1beta1.ResourceSlice, what authv1beta1.ResourceSliceCondi
 }
 
 // Answered reports whether the status of a copy belongs to its present spec. Liqo's providers don't record
-// that: for them, any status with conditions counts.
+// the generation, so every status of theirs with conditions counts.
 func Answered(s *authv1beta1.ResourceSlice) bool {
 	of := s.Annotations[AnnotationJudged]
 	return of == strconv.FormatInt(s.Generation, 10) || of == "" && len(s.Status.Conditions) > 0

@@ -10,8 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// A provider that is not to be trusted says that its API server is another one, which
-// would then get what is offloaded.
+// An untrusted provider may report another API server, which would then get the offloaded objects.
 func TestTheAccessAloneSaysWhereAProviderIs(t *testing.T) {
 	plane := &authv1beta1.Identity{Spec: authv1beta1.IdentitySpec{ClusterID: "milan", AuthParams: authv1beta1.AuthParams{
 		APIServer: "https://192.0.2.1:6443", CA: []byte("milan's"), SignedCRT: []byte("of the control plane"),

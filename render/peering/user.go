@@ -17,13 +17,14 @@ import (
 const UserName = "liqo-tui-peering-user"
 
 // UserPolicy is the name of the admission policy that limits what these accounts may write. It is installed
-// with render's policies.yaml.
+// with policies.yaml of package render.
 const UserPolicy = UserName
 
-// User returns a ServiceAccount and all its rights. With it, the admin of a consumer connects the consumer
-// with this cluster, the provider, and requests lending. t is the tenant namespace, home the operator's
-// namespace. The account can read no Secret but the nonce, and nothing of other tenants. [UserPolicy]
-// limits which objects it may create, and what it may write into them.
+// User returns a ServiceAccount and all its rights. This cluster is the provider. The admin of a consumer uses
+// the account for two purposes: to connect the consumer with the provider, and to request lending. t is the
+// tenant namespace, and home the operator's namespace. The only Secret that the account can read is the nonce.
+// The account can read no objects of other tenants. [UserPolicy] limits which objects it may create, and what
+// it may write into them.
 func User(t render.Tenant, home string) []wire.Object {
 	networking, authentication := networkingv1beta1.GroupVersion.Group, authv1beta1.GroupVersion.Group
 	read := []string{"get", "list", "watch"}
@@ -38,8 +39,9 @@ func User(t render.Tenant, home string) []wire.Object {
 	account := &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: userMeta(t, t.Namespace, UserName)}
 	return append([]wire.Object{account}, append(
 		grant(t, t.Namespace, UserName, []rbacv1.PolicyRule{
-			// In a Role, this is the namespace of the Role alone. Plans that remove a connection check for
-			// the right to delete it; the policy refuses the deletion.
+			// In a Role, this rule is only for the namespace of the Role. A plan that removes a connection
+			// checks for the right to delete the namespace, so the account has this right. But the policy
+			// refuses the deletion.
 			rule([]string{"delete", "get"}, "", "namespaces"),
 			named(rule(change, "", "secrets"), NonceName),
 			rule(read, "", "pods"),

@@ -28,13 +28,13 @@ const (
 	NodeType = "virtual-node"
 	// LabelNodeOf on a Node of ours, and on its Lease, is the namespace of the VirtualNode of the same name.
 	LabelNodeOf = "liqo-tui.dev/virtual-node-of"
-	// TaintVirtual is Liqo's: pods that tolerate it may be bound to a virtual node.
+	// TaintVirtual is a taint of Liqo's. Pods that tolerate it may be bound to a virtual node.
 	TaintVirtual = "virtual-node.liqo.io/not-allowed"
-	// KubeletPort is where a virtual kubelet answers API servers, as kubelets do.
+	// KubeletPort is the port at which a virtual kubelet answers API servers, as kubelets do.
 	KubeletPort = 10250
-	// labelArchBeta is the name that [corev1.LabelArchStable] had before.
+	// labelArchBeta is the former name of [corev1.LabelArchStable].
 	labelArchBeta = "beta.kubernetes.io/arch"
-	// TaintNoPods kept all pods off virtual nodes, before these could run pods.
+	// TaintNoPods is a taint that an earlier version wrote. In that version, virtual nodes could not run pods.
 	TaintNoPods = "liqo-tui.dev/runs-no-pods"
 )
 
@@ -49,7 +49,7 @@ const (
 	ReasonEnded         = "EndedUnseen"
 )
 
-// ReasonUnsent is the reason of Events about changes of pods that the provider does not get.
+// ReasonUnsent is the reason of an Event on a pod whose changes are not sent to the provider.
 const ReasonUnsent = "ChangeNotSent"
 
 // nodeTaints are the permanent taints of a virtual node.
@@ -58,12 +58,13 @@ func nodeTaints() []corev1.Taint {
 }
 
 // lentLabels are the labels of a provider's nodes that its virtual nodes may have, too. Zone and region are
-// not among them: Kubernetes would count the virtual node as one more domain of topologySpreadConstraints,
-// although its taint keeps pods off. Then pods that have nothing to do with lending would stay Pending.
+// not included, because Kubernetes would count the virtual node as one more domain of
+// topologySpreadConstraints, although its taint keeps pods off. Then pods without any relation to lending
+// would stay Pending.
 var lentLabels = []string{corev1.LabelArchStable, corev1.LabelInstanceTypeStable}
 
-// NodeLabels returns those labels of a provider's node that its virtual nodes may have, too. It leaves out
-// values that no label can have.
+// NodeLabels returns the labels of a provider's node that its virtual nodes may have, too. It omits values
+// that no label can have.
 func NodeLabels(of map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, key := range lentLabels {
@@ -80,8 +81,8 @@ func CreatesNode(s *authv1beta1.ResourceSlice) bool {
 	return value != "" && !strings.EqualFold(value, "false")
 }
 
-// VirtualNode returns the VirtualNode of a slice. problem is the reason that no pod can run on it; "" if
-// pods can.
+// VirtualNode returns the VirtualNode of a slice. problem is the reason that no pod can run on it; "" if pods
+// can run.
 func VirtualNode(s *authv1beta1.ResourceSlice, problem string) *offloadingv1beta1.VirtualNode {
 	labels := NodeLabels(s.Status.NodeLabels)
 	labels[wire.LabelRemoteCluster] = s.Labels[LabelDestination]
@@ -111,7 +112,7 @@ type NodeProgram struct {
 	Pods     render.PodSettings
 }
 
-// NodeAccount is the name of a virtual kubelet's ServiceAccount.
+// NodeAccount returns the name of a virtual kubelet's ServiceAccount.
 func NodeAccount(node string) string { return wire.NodeAccessName + "-" + node }
 
 func (p NodeProgram) meta(name string) metav1.ObjectMeta {
@@ -123,8 +124,8 @@ func (p NodeProgram) meta(name string) metav1.ObjectMeta {
 	return m
 }
 
-// labelValue cuts a name to the length of a label's value: names of nodes have up to 63 characters, and
-// names that are derived from them have more.
+// labelValue cuts a name to the length of a label's value. Names of nodes have up to 63 characters, and names
+// that are derived from them have more.
 func labelValue(name string) string {
 	return strings.TrimRight(name[:min(len(name), validation.LabelValueMaxLength)], "-.")
 }
@@ -162,8 +163,8 @@ func (p NodeProgram) RoleBinding() *rbacv1.RoleBinding {
 	}
 }
 
-// PullSecret is a copy of a pull secret for the image. It has a name of its own, because gateways in the
-// same namespace have copies, too.
+// PullSecret returns a copy of a pull secret for the image. Its name differs from that of gateways' copies in
+// the same namespace.
 func (p NodeProgram) PullSecret(of *corev1.Secret) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: p.meta(p.pullSecret(of.Name)), Type: of.Type, Data: of.Data,
@@ -172,14 +173,16 @@ func (p NodeProgram) PullSecret(of *corev1.Secret) *corev1.Secret {
 
 func (p NodeProgram) pullSecret(of string) string { return DeploymentName(p.Name) + "-" + of }
 
-// DeploymentName is the name of a virtual kubelet's Deployment.
+// DeploymentName returns the name of a virtual kubelet's Deployment.
 func DeploymentName(node string) string { return "vk-" + node }
 
-// movesAfter is how many seconds the virtual kubelet's pod stays on a node that is lost. Kubernetes notices
-// the loss when the node's Lease is 40 s old; the default of 300 s more would be long.
+// movesAfter is the number of seconds that the virtual kubelet's pod stays on a lost node. Kubernetes'
+// default is 300 s. Both times begin when Kubernetes notices by the node's Lease that the node is lost, which
+// takes 40 s.
 const movesAfter = 20
 
-// Deployment runs the virtual kubelet. It never runs two pods, which would contradict each other.
+// Deployment runs the virtual kubelet. It never runs two pods at a time, because they would contradict each
+// other.
 func (p NodeProgram) Deployment() *appsv1.Deployment {
 	labels := map[string]string{LabelVirtualNode: p.Name, LabelKubelet: KubeletComponent, wire.LabelAppName: labelValue(DeploymentName(p.Name))}
 	pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
@@ -218,7 +221,7 @@ func (p NodeProgram) Deployment() *appsv1.Deployment {
 	}
 }
 
-// Member is the new Node. The virtual kubelet writes its status, except the address.
+// Member returns the new Node. The virtual kubelet writes its status, except for the address.
 func (p NodeProgram) Member() *corev1.Node {
 	return &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
@@ -230,8 +233,9 @@ func (p NodeProgram) Member() *corev1.Node {
 	}
 }
 
-// Lent has the labels of the Node that the provider's nodes have. Kubernetes keeps the old label of the
-// architecture equal to the new one, but does not remove it.
+// Lent returns the labels of the Node that come from the provider's nodes. If a Node has the new label of
+// the architecture, Kubernetes sets the old label to the same value. But if the new label is removed,
+// Kubernetes does not remove the old one, so Lent has both.
 func (p NodeProgram) Lent() *corev1.Node {
 	labels := NodeLabels(p.Spec.Labels)
 	if arch := labels[corev1.LabelArchStable]; arch != "" {
@@ -240,8 +244,8 @@ func (p NodeProgram) Lent() *corev1.Node {
 	return &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: p.Name, Labels: labels}}
 }
 
-// Address has the fields of a Node that the operator writes: ip, at which the virtual kubelet answers API
-// servers, and its port. If ip is "", the Node has neither.
+// Address returns the fields of a Node that the operator writes: the address ip at which the virtual kubelet
+// answers API servers, and its port. If ip is "", the Node has neither.
 func (p NodeProgram) Address(ip string) *corev1.Node {
 	n := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: p.Name}}
 	if ip != "" {
@@ -256,25 +260,25 @@ func MemberOf(n *corev1.Node, namespace string) bool {
 	return n.Labels[LabelNodeType] == NodeType && n.Labels[LabelNodeOf] == namespace
 }
 
-// ServingName is the name of the Secret with a virtual kubelet's serving certificate.
+// ServingName returns the name of the Secret with a virtual kubelet's serving certificate.
 func ServingName(node string) string { return NodeAccount(node) + "-serving" }
 
-// ServingRequest has the subject of the serving certificate: that of a kubelet, as Kubernetes' signer for
-// kubelets requires it.
+// ServingRequest returns the subject of the serving certificate. It is that of a kubelet, because Kubernetes'
+// signer for kubelets requires this.
 func ServingRequest(node string) *x509.CertificateRequest {
 	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
 }
 
-// ServingRequestName is the name of a VirtualNode's signing request.
+// ServingRequestName returns the name of a VirtualNode's signing request.
 func ServingRequestName(v *offloadingv1beta1.VirtualNode) string {
 	return "liqo-tui-node-" + string(v.UID)
 }
 
-// servingDays is how long a serving certificate is valid. It is renewed after two thirds of its life, and
-// when the virtual kubelet's pod has another address.
+// servingDays is the lifetime of a serving certificate. The certificate is renewed after two thirds of it,
+// and when the virtual kubelet's pod has another address.
 const servingDays = 30
 
-// SigningRequest asks Kubernetes to sign a CSR of the virtual kubelet.
+// SigningRequest returns a request to Kubernetes to sign a CSR of the virtual kubelet.
 func (p NodeProgram) SigningRequest(csr []byte) *certificatesv1.CertificateSigningRequest {
 	return &certificatesv1.CertificateSigningRequest{
 		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
@@ -286,7 +290,7 @@ func (p NodeProgram) SigningRequest(csr []byte) *certificatesv1.CertificateSigni
 	}
 }
 
-// ServingSecret has the serving certificate of the virtual kubelet, and its key.
+// ServingSecret returns the serving certificate of the virtual kubelet, and its key.
 func (p NodeProgram) ServingSecret(certificate, key []byte) *corev1.Secret {
 	return &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: p.meta(ServingName(p.Name)), Type: corev1.SecretTypeTLS,
@@ -294,7 +298,7 @@ func (p NodeProgram) ServingSecret(certificate, key []byte) *corev1.Secret {
 	}
 }
 
-// Lease tells Kubernetes that the virtual kubelet runs. It is deleted with the Node.
+// Lease returns the object that tells Kubernetes that the virtual kubelet runs. It is deleted with the Node.
 func (p NodeProgram) Lease(n *corev1.Node) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		TypeMeta: metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
@@ -305,7 +309,8 @@ func (p NodeProgram) Lease(n *corev1.Node) *coordinationv1.Lease {
 	}
 }
 
-// NodeAccess lets virtual kubelets write the status of their Nodes, and renew their Leases.
+// NodeAccess returns the rights of virtual kubelets to write the status of their Nodes, and to renew their
+// Leases.
 func NodeAccess(nodes []types.NamespacedName) (*rbacv1.ClusterRoleBinding, *rbacv1.RoleBinding) {
 	var programs []rbacv1.Subject
 	for _, n := range nodes {

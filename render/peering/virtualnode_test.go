@@ -26,8 +26,8 @@ func program(pods render.PodSettings) peering.NodeProgram {
 	}}
 }
 
-// The pod of a virtual node passes Pod Security's restricted, is on no virtual node, and is
-// as an admin asked of gateways' pods.
+// The pod of a virtual node passes Pod Security's restricted, is on no virtual node, and follows the admin's
+// settings for gateways' pods.
 func TestTheProgramOfAVirtualNode(t *testing.T) {
 	p := program(render.PodSettings{NodeSelector: map[string]string{"disk": "ssd"}, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}})
 	pod := p.Deployment().Spec.Template.Spec
@@ -39,7 +39,7 @@ func TestTheProgramOfAVirtualNode(t *testing.T) {
 	if required := pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; len(required.NodeSelectorTerms) != 1 || required.NodeSelectorTerms[0].MatchExpressions[0].Key != peering.LabelNodeType {
 		t.Errorf("it may run on a virtual node: %+v", required)
 	}
-	// Gateways beside it have copies of the same Secrets, under their names.
+	// Gateways in the same namespace have copies of the same Secrets, under their names.
 	secret := p.PullSecret(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "registry"}, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{"x": nil}})
 	if len(pod.ImagePullSecrets) != 1 || pod.ImagePullSecrets[0].Name != secret.Name || secret.Name == "registry" || secret.Type != corev1.SecretTypeDockerConfigJson || len(secret.Data) != 1 {
 		t.Errorf("the image is pulled with %v, and there is %s", pod.ImagePullSecrets, secret.Name)
@@ -49,8 +49,8 @@ func TestTheProgramOfAVirtualNode(t *testing.T) {
 	}
 }
 
-// A provider says which labels its nodes have. Its virtual node gets those by which pods choose a machine,
-// and none that would give it a role, pods of others, or no Node at all.
+// A provider reports the labels of its nodes. Its virtual node gets the labels by which pods choose a
+// machine. It gets no label that would give it a role, pods of others, or no Node at all.
 func TestAProviderLabelsItsVirtualNodeAsAMachineOnly(t *testing.T) {
 	s := &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", Labels: map[string]string{peering.LabelDestination: "milan"}}}
 	s.Spec.ProviderClusterID = new(corev1beta1.ClusterID("milan"))
@@ -81,7 +81,7 @@ func TestAProviderLabelsItsVirtualNodeAsAMachineOnly(t *testing.T) {
 	}
 }
 
-// A node may have a name that no label holds with a prefix.
+// A node may have a name that is too long for a label with a prefix.
 func TestTheLongestNameOfANode(t *testing.T) {
 	for _, name := range []string{strings.Repeat("a", 59) + "-a.b", strings.Repeat("a", 58) + "--aaa", strings.Repeat("a", 63)} {
 		p := program(render.PodSettings{})
@@ -97,7 +97,7 @@ func TestTheLongestNameOfANode(t *testing.T) {
 	}
 }
 
-// Of what is in its namespace, it reads what is its own, by name.
+// In its namespace, the program reads only its own objects, by name.
 func TestTheProgramReadsItsOwn(t *testing.T) {
 	for _, rule := range program(render.PodSettings{}).Role().Rules {
 		if named := len(rule.ResourceNames) > 0; named == slices.Contains(rule.Resources, "connections") {

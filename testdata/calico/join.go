@@ -27,28 +27,29 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// setup is what the lab says of a node and of its cluster's network.
+// setup is the lab's description of a node and of its cluster's network.
 type setup struct {
-	Address string   `json:"address"` // the node's, with the length of its network
+	Address string   `json:"address"` // the node's address, with the length of its network
 	Pools   []string `json:"pools"`
-	Pool    int      `json:"pool"` // index of the pool that the node's pods get addresses of
-	CRDs    string   `json:"crds"` // folder of Calico's definitions
-	// CNI is written to Config once Felix is ready: pods wait for it.
+	Pool    int      `json:"pool"` // index of the pool from which the node's pods get addresses
+	CRDs    string   `json:"crds"` // folder of Calico's CRDs
+	// CNI is written to the file Config when Felix is ready, because pods wait
+	// for this file.
 	CNI    json.RawMessage `json:"cni"`
 	Config string          `json:"config"`
 }
 
-// poolLabel of a Node names its pool.
+// poolLabel is the label of a Node that names its pool.
 const poolLabel = "lab.local/pool"
 
-// member is a node that joins.
+// member is a node that joins the network.
 type member struct {
 	name, kubeconfig string
 	setup            setup
 }
 
-// join makes the definitions and the pools, which any node may do first, and then
-// what is this node's. It can be repeated.
+// join creates the CRDs and the pools, which any node may create first, and then
+// the objects of this node. It can be repeated.
 func (n member) join(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", n.kubeconfig)
 	if err != nil {
@@ -94,9 +95,9 @@ func (n member) join(ctx context.Context) error {
 	return n.patch(ctx, config, metadata)
 }
 
-// admit lets pods begin once Felix says that its routes and rules are in place.
-// A node whose Felix keeps ending would otherwise be Ready, with pods that reach
-// nothing.
+// admit lets pods start when Felix reports that its routes and rules are in
+// place. Otherwise a node whose Felix fails again and again would be Ready,
+// although its pods reach nothing.
 func (n member) admit() error {
 	for !felixReady() {
 		time.Sleep(50 * time.Millisecond)
@@ -104,7 +105,7 @@ func (n member) admit() error {
 	return os.WriteFile(n.setup.Config, n.setup.CNI, 0o644)
 }
 
-// felixReady asks Felix where its setting HealthPort has it answer by default.
+// felixReady asks Felix at the default address of its setting HealthPort.
 func felixReady() bool {
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://localhost:9099/readiness", nil)
 	if err != nil {
@@ -144,8 +145,9 @@ func (n member) define(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// tunnel returns the address of the node's VXLAN device, which must be in a block
-// of the node: strict reverse path filters of other nodes drop any other.
+// tunnel returns the address of the node's VXLAN device. The address must be in a
+// block of the node, because strict reverse path filters of other nodes would
+// drop packets from any other address.
 func (n member) tunnel(ctx context.Context, addresses ipam.Interface) (string, error) {
 	handle := "vxlan-tunnel-addr-" + n.name
 	if had, err := addresses.IPsByHandle(ctx, handle); err == nil && len(had) > 0 {
@@ -164,7 +166,6 @@ func (n member) tunnel(ctx context.Context, addresses ipam.Interface) (string, e
 	return given.IPs[0].IP.String(), nil
 }
 
-// patch changes the metadata of the node's Node.
 func (n member) patch(ctx context.Context, config *rest.Config, metadata map[string]any) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

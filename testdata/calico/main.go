@@ -1,8 +1,8 @@
-// Command calico is Calico on a node of the lab. As calico and calico-ipam it is
-// the CNI plugin and its address management, which containerd starts. As
-// calico-node it joins a node to the network, as Calico's own init containers do,
-// and then is felix, which makes routes and rules. They are Calico's own packages,
-// without BIRD: the network is a VXLAN.
+// Command calico runs Calico on a node of the lab. As calico and calico-ipam it is the
+// CNI plugin and its address management, which containerd starts. As calico-node it joins
+// a node to the network, as Calico's own init containers do, and then runs felix, which
+// makes routes and rules. All this is in Calico's own packages. BIRD is left out, because
+// the network is a VXLAN.
 //
 //	calico-node NODE KUBECONFIG SETUP.json
 package main
@@ -49,8 +49,8 @@ func node() error {
 	if err := json.Unmarshal(data, &n.setup); err != nil {
 		return fmt.Errorf("read %s: %w", os.Args[3], err)
 	}
-	// Who starts this program starts it again until the API server answers, the
-	// definitions are served and the Node exists.
+	// The program that starts this one repeats it until the API server answers, the CRDs
+	// are served and the Node exists.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := n.join(ctx); err != nil {
@@ -61,10 +61,11 @@ func node() error {
 		"FELIX_DATASTORETYPE": "kubernetes", "FELIX_FELIXHOSTNAME": n.name,
 		"FELIX_IPV6SUPPORT": "false", "FELIX_USAGEREPORTINGENABLED": "false", "FELIX_XDPENABLED": "false",
 		"FELIX_HEALTHENABLED": "true",
-		// A Felix without cgo has no system calls of BPF: where the kernel has BPF,
-		// its search for programs of an earlier BPF data plane ends in a panic.
+		// A Felix without cgo has no system calls of BPF. On a kernel with BPF, its
+		// search for programs of an earlier BPF data plane would panic.
 		"FELIX_DebugSkipCTLBCleanup": "true",
-		// As in Calico's manifests: its built-in default would keep pods from their node.
+		// As in Calico's manifests. The built-in default would block packets from pods to
+		// their node.
 		"FELIX_DEFAULTENDPOINTTOHOSTACTION": "ACCEPT",
 		"FELIX_IPTABLESBACKEND":             "nft",
 		"FELIX_LOGSEVERITYSCREEN":           "warning",
@@ -80,6 +81,6 @@ func node() error {
 			os.Exit(1)
 		}
 	}()
-	daemon.Run("", version, "", "") // ends the process
+	daemon.Run("", version, "", "") // this ends the process
 	return nil
 }

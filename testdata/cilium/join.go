@@ -16,15 +16,15 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// namespace is where Helm installs Cilium.
+// namespace is the namespace in which Helm installs Cilium.
 const namespace = metav1.NamespaceSystem
 
-// sources is where the agent looks for the C sources. It writes there, too.
+// sources is the folder in which the agent expects the C sources, and writes.
 const sources = "/var/lib/cilium/bpf"
 
-// prepare returns when the node has what the agent finds in a cluster of kubeadm.
+// prepare makes the changes that Cilium's agent finds on a node of kubeadm.
 func (n member) prepare(ctx context.Context) error {
-	// kubeadm asks for it. On other nodes kube-proxy, felix or a plugin sets it.
+	// kubeadm requires this. On other nodes kube-proxy, felix or a plugin sets it.
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (n member) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for { // `lab up` has the deadline
+	for { // the deadline is that of `lab up`
 		_, err := api.CoreV1().Nodes().Get(ctx, n.node, metav1.GetOptions{})
 		if err == nil {
 			return nil
@@ -49,8 +49,8 @@ func (n member) prepare(ctx context.Context) error {
 
 const pollInterval = 50 * time.Millisecond
 
-// publish makes the ConfigMap that an installation has, for those who ask what Cilium
-// does.
+// publish creates the ConfigMap of an installation, because other programs read
+// Cilium's settings there.
 func (n member) publish(ctx context.Context) error {
 	api, err := n.api()
 	if err != nil {
@@ -73,9 +73,9 @@ func (n member) api() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// admit lets pods begin once the agent is healthy and the node's own programs are
-// loaded. The agent itself writes the CNI configuration earlier: the node would be
-// Ready while its addresses are not yet reached.
+// admit lets pods start when the agent is healthy and the programs for the node itself
+// are loaded. The agent alone would write the CNI configuration earlier, and the node
+// would be Ready before others reach its addresses.
 func (n member) admit() error {
 	for !healthy() || !loaded() {
 		time.Sleep(pollInterval)
@@ -83,7 +83,7 @@ func (n member) admit() error {
 	return os.WriteFile(n.setup.Config, n.setup.CNI, 0o644)
 }
 
-// healthy asks the agent where its setting agent-health-port has it answer by default.
+// healthy asks the agent at the default address of its setting agent-health-port.
 func healthy() bool {
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://127.0.0.1:9879/healthz", nil)
 	if err != nil {
@@ -97,7 +97,7 @@ func healthy() bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// loaded tells whether the endpoint that is the node itself is ready.
+// loaded reports whether the endpoint for the node itself is ready.
 func loaded() bool {
 	c, err := client.NewDefaultClient()
 	if err != nil {

@@ -1,8 +1,9 @@
-// Command cilium is a program of Cilium on a node of the lab, by the name under which
-// it is started. cilium-agent prepares the node, as Cilium's init containers do, and
-// then is the agent. cilium-operator writes the settings into the cluster, as Helm
-// does, and then is the operator. cilium-cni is the CNI plugin, which containerd
-// starts, and cilium-dbg is for admins. They are Cilium's own packages.
+// Command cilium is one of several programs of Cilium on a node of the lab; its name at
+// the start selects the program. cilium-agent prepares the node, as Cilium's init
+// containers do, and then runs the agent. cilium-operator writes the settings into the
+// cluster, as Helm does, and then runs the operator. cilium-cni is the CNI plugin,
+// which containerd starts, and cilium-dbg is for admins. All this is in Cilium's own
+// packages.
 //
 //	cilium-agent NODE KUBECONFIG SETUP.json
 //	cilium-operator NODE KUBECONFIG SETUP.json
@@ -34,7 +35,7 @@ func main() {
 func run(program string) error {
 	switch program {
 	case "cilium-cni":
-		runtime.LockOSThread() // it enters the network namespaces of pods
+		runtime.LockOSThread() // the plugin enters the network namespaces of pods
 		cni.PluginMain()
 		return nil
 	case "cilium-dbg":
@@ -63,7 +64,7 @@ func run(program string) error {
 		if err := n.publish(ctx); err != nil {
 			return fmt.Errorf("write the settings into the cluster: %w", err)
 		}
-		os.Args = append(n.arguments(), "--shell-sock-path="+filepath.Join(n.settings(), "..", "shell.sock")) // else the agent's
+		os.Args = append(n.arguments(), "--shell-sock-path="+filepath.Join(n.settings(), "..", "shell.sock")) // otherwise it would use the agent's socket
 		operator.Execute(operator.NewOperatorCmd(hive.New(operator.Operator())))
 	default:
 		return errors.New("started under an unknown name")
@@ -71,23 +72,25 @@ func run(program string) error {
 	return nil
 }
 
-// setup is what the lab says of a node and of its cluster's network.
+// setup is the lab's description of a node and of its cluster's network.
 type setup struct {
 	Settings map[string]string `json:"settings"` // as in the ConfigMap cilium-config
-	Sources  string            `json:"sources"`  // folder of the C sources of the BPF programs
-	Tools    string            `json:"tools"`    // folder where clang is
-	// CNI is written to Config once the agent is ready: pods wait for it.
+	Sources  string            `json:"sources"`  // folder with the C sources of the BPF programs
+	Tools    string            `json:"tools"`    // folder with clang
+	// CNI is written to the file Config when the agent is ready, because pods wait for
+	// this file.
 	CNI    json.RawMessage `json:"cni"`
 	Config string          `json:"config"`
 }
 
-// member is a program on a node.
+// member is a program of Cilium on a node.
 type member struct {
 	program, node, kubeconfig string
 	setup                     setup
 }
 
-// readMember reads the arguments, and writes the settings where the program finds them.
+// readMember reads the arguments, and writes the settings to the files that the program
+// reads.
 func readMember(program string, args []string) (member, error) {
 	if len(args) != 4 {
 		return member{}, fmt.Errorf("usage: %s NODE KUBECONFIG SETUP.json", program)

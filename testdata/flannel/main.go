@@ -1,8 +1,8 @@
 // Command flanneld runs flannel on a node of the lab: its VXLAN backend, its
 // leases as annotations of Nodes, and its iptables rules, which decide what is
-// masqueraded. They are flannel's own packages; its main program can't be
-// built here, because the module of one of its other backends is not on the
-// public module proxy.
+// masqueraded. All this is in flannel's own packages. Its main program can't be
+// built here, because the module of another backend is not on the public module
+// proxy.
 //
 //	flanneld NODE KUBECONFIG NETWORK.json DEVICE
 //
@@ -40,7 +40,7 @@ const (
 )
 
 func run(node, kubeconfig, network, device string) error {
-	// The way in which flannel is told its node outside a pod.
+	// Outside of a pod, flannel learns the node's name only from this variable.
 	if err := os.Setenv("NODE_NAME", node); err != nil {
 		return err
 	}

@@ -12,27 +12,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Modes of Cilium, as in milan=cilium:kpr+native. Without any, it has Helm's defaults:
-// VXLAN between nodes, Services by kube-proxy, and ranges of nodes that Cilium's
-// operator gives out of the cluster's pod network.
+// Modes of Cilium, as in milan=cilium:kpr+native. Without a mode, Cilium has Helm's defaults:
+// VXLAN between nodes, Services by kube-proxy, and ranges for nodes that Cilium's operator
+// takes from the cluster's pod network.
 const (
 	ciliumKPR       = "kpr"       // Services and masquerading by BPF, and no kube-proxy
 	ciliumNative    = "native"    // routes between nodes in place of VXLAN
 	ciliumNodeCIDR  = "nodecidr"  // nodes' ranges are their spec.podCIDR
-	ciliumMultiPool = "multipool" // pods' addresses are in ciliumPool, in small ranges
+	ciliumMultiPool = "multipool" // pods have addresses in ciliumPool, in small ranges
 )
 
 func ciliumModes() []string {
 	return []string{ciliumKPR, ciliumNative, ciliumNodeCIDR, ciliumMultiPool}
 }
 
-// ciliumPool is outside of the nodes' spec.podCIDR, as Cilium's pools can be.
+// ciliumPool is outside of the nodes' spec.podCIDR. Pools of Cilium may be there.
 const ciliumPool = "10.50.0.0/16"
 
-// clang is the compiler that Cilium's own images have, in Debian's package clang-19.
+// clang is the compiler in Cilium's own images. On Debian it is in package clang-19.
 const clang = "/usr/bin/clang-19"
 
-// ciliumCgroup is where a node has its own group of the cgroup2 hierarchy.
+// ciliumCgroup is the folder of a node's own group in the cgroup2 hierarchy.
 const ciliumCgroup = "/run/cilium/cgroupv2"
 
 // plugin splits the value of --cni into the network plugin and its modes.
@@ -44,7 +44,7 @@ func plugin(cni string) (name string, modes []string) {
 	return name, modes
 }
 
-// checkPlugin refuses what no cluster can have.
+// checkPlugin refuses plugins and modes that can't work.
 func checkPlugin(cni string) error {
 	name, modes := plugin(cni)
 	if !slices.Contains(networkPlugins(), name) {
@@ -58,8 +58,8 @@ func checkPlugin(cni string) error {
 	return nil
 }
 
-// ciliumSettings are those of the ConfigMap cilium-config that differ from the
-// programs' own defaults. Left out is what needs images or an Envoy.
+// ciliumSettings returns the settings in the ConfigMap cilium-config that differ from the
+// programs' own defaults. Settings for functions that need images or an Envoy are left out.
 func (n nodeSpec) ciliumSettings() map[string]string {
 	settings := map[string]string{
 		"identity-allocation-mode": "crd",
@@ -68,8 +68,8 @@ func (n nodeSpec) ciliumSettings() map[string]string {
 		"routing-mode": "tunnel", "tunnel-protocol": "vxlan", "kube-proxy-replacement": "false",
 		"enable-l7-proxy": "false", "enable-hubble": "false", "enable-health-checking": "false",
 		"cgroup-root": ciliumCgroup,
-		// On a busy machine an API server may not answer for more than the 10 s after
-		// which the operator would end.
+		// On a busy machine, an API server may need more than 10 s for an answer. With the
+		// default, the operator would end then.
 		"leader-election-lease-duration": "60s", "leader-election-renew-deadline": "50s",
 		// All nodes share the memory of this machine.
 		"bpf-map-dynamic-size-ratio": "0.0005",
@@ -93,7 +93,6 @@ func (n nodeSpec) ciliumSettings() map[string]string {
 	return settings
 }
 
-// ciliumSetup is what the programs of testdata/cilium have to know.
 func (n nodeSpec) ciliumSetup() any {
 	return map[string]any{
 		"settings": n.ciliumSettings(), "sources": filepath.Join(n.Cilium, "bpf"), "tools": n.Bin, "config": cniConfigFile,
@@ -104,11 +103,13 @@ func (n nodeSpec) ciliumSetup() any {
 	}
 }
 
-// isolateBPF gives a node what Cilium would share with the whole machine: a BPF file
-// system, a root of cgroups for its socket programs, and settings of the kernel that it writes.
+// isolateBPF gives a node its own BPF file system, its own root of cgroups for socket programs,
+// and its own copies of the kernel settings that Cilium writes. Otherwise Cilium would share
+// them with the whole machine.
 func (n nodeSpec) isolateBPF() error {
 	const files = "/sys/fs/bpf"
-	// Cilium refuses to start where one is mounted on another. The machine keeps its own.
+	// Cilium does not start if several BPF file systems are mounted over each other. The
+	// machine keeps its own.
 	for unix.Unmount(files, unix.MNT_DETACH) == nil {
 	}
 	if err := unix.Mount("bpf", files, "bpf", 0, ""); err != nil {
@@ -121,7 +122,7 @@ func (n nodeSpec) isolateBPF() error {
 	if err := bind(group, ciliumCgroup); err != nil {
 		return err
 	}
-	// The socket programs are also for what runs on the node itself, kubelet first.
+	// The socket programs also apply to processes on the node itself, above all kubelet.
 	self := filepath.Join(group, "node")
 	if err := os.MkdirAll(self, 0o755); err != nil {
 		return err
@@ -132,7 +133,7 @@ func (n nodeSpec) isolateBPF() error {
 	return n.bindKernelSettings(map[string]string{"kernel/timer_migration": "0", "kernel/unprivileged_bpf_disabled": "1"})
 }
 
-// unifiedGroup makes the node's group of the cgroup2 hierarchy, where runc puts pods below it.
+// unifiedGroup makes the node's group in the cgroup2 hierarchy. runc puts pods below it.
 func (n nodeSpec) unifiedGroup() (string, error) {
 	for _, root := range []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup"} {
 		if exists(filepath.Join(root, "cgroup.procs")) {

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// podImage is the image of every pod's sandbox, and of the pods in the lab's tests.
+// podImage is the image of every pod's sandbox, and of the test pods.
 const podImage = "lab.local/pod:v1"
 
 const (
 	containerdSocket = "/run/containerd/containerd.sock"
-	cniPlugins       = "/usr/lib/cni" // Debian's place
+	cniPlugins       = "/usr/lib/cni" // Debian's folder
 )
 
 func (n nodeSpec) pki(file string) string { return filepath.Join(n.PKI, file) }
@@ -58,8 +58,8 @@ func (n nodeSpec) apiServer() []string {
 	}
 }
 
-// controllerManager leaves node.spec.podCIDR to the lab, which knows it before
-// the node exists: the range of the CNI plugin is the same value.
+// controllerManager leaves node.spec.podCIDR to the lab. The lab knows the range
+// before the node exists, because the CNI plugin needs the same range.
 func (n nodeSpec) controllerManager() []string {
 	return []string{
 		n.tool("kube-controller-manager"), "--kubeconfig=" + n.pki("controller-manager.kubeconfig"),
@@ -88,31 +88,31 @@ func (n nodeSpec) kubelet() []string {
 	}
 }
 
-// flannel waits by failing: its supervisor starts it again until the Node exists.
+// flannel fails until the Node exists; the supervisor starts it again.
 func (n nodeSpec) flannel() []string {
 	return []string{n.Flannel, n.Name, n.pki("admin.kubeconfig"), n.config("flannel.json"), "eth0"}
 }
 
-// calico waits in the same way.
+// calico waits in the same way as flannel.
 func (n nodeSpec) calico() []string {
 	return []string{n.tool("calico-node"), n.Name, n.pki("admin.kubeconfig"), n.config("calico.json")}
 }
 
-// cilium is a program of that name.
+// cilium runs the program of Cilium with that name.
 func (n nodeSpec) cilium(name string) []string {
 	return []string{n.tool(name), n.Name, n.pki("admin.kubeconfig"), n.config("cilium.json")}
 }
 
-// clusterCIDR is for components that know one pod network only: of several, the
-// first.
+// clusterCIDR returns the first pod network, for components that know only one.
 func (n nodeSpec) clusterCIDR() string { return n.Pods[0].String() }
 
-// clusterCIDRs are the pod networks of both families, of IPv4 the one of clusterCIDR.
+// clusterCIDRs returns the pod networks of both families. For IPv4 it is that of
+// clusterCIDR.
 func (n nodeSpec) clusterCIDRs() string {
 	return strings.Join(byFamily(n.IPv6, n.clusterCIDR(), podNetwork6), ",")
 }
 
-// addresses are the node's, in the order of the cluster's families.
+// addresses returns the node's addresses, in the order of the cluster's families.
 func (n nodeSpec) addresses() []string {
 	return byFamily(n.IPv6, n.Address.String(), n.Address6.String())
 }
@@ -121,8 +121,8 @@ func (n nodeSpec) kubeProxy() []string {
 	return []string{n.tool("kube-proxy"), "--config=" + n.config("kube-proxy.yaml")}
 }
 
-// configFiles returns the configuration of the node's components by path.
-// Kubernetes' are JSON, which is YAML.
+// configFiles returns the configuration of the node's components by path. Kubernetes'
+// components read JSON, because JSON is also YAML.
 func (n nodeSpec) configFiles() (map[string][]byte, error) {
 	files := map[string][]byte{
 		n.config("containerd.toml"): []byte(n.containerdConfig()),
@@ -135,13 +135,13 @@ func (n nodeSpec) configFiles() (map[string][]byte, error) {
 		},
 	}
 	switch n.CNI {
-	case cniCalico: // which writes it when Felix is ready
+	case cniCalico: // it writes the file when Felix is ready
 		configs[n.config("calico.json")] = map[string]any{
 			"address": n.Address.String() + "/32", "pools": n.Pods,
 			"pool": slices.IndexFunc(n.Pods, func(p netip.Prefix) bool { return p.Overlaps(n.PodCIDR) }), "crds": filepath.Join(n.Calico, "crds"),
 			"cni": n.calicoCNI(), "config": cniConfigFile,
 		}
-	case cniCilium: // and this one when its agent is
+	case cniCilium: // it writes the file when its agent is ready
 		configs[n.config("cilium.json")] = n.ciliumSetup()
 	default:
 		configs[cniConfigFile] = n.cniConfig()
@@ -188,8 +188,8 @@ disabled_plugins = [
 `, containerdSocket, podImage, n.cniFolder(), n.Registries)
 }
 
-// cniFolder is the folder of containerd's plugins: Debian's, or the lab's own with
-// links to some of Debian's.
+// cniFolder returns the folder of containerd's plugins: Debian's folder, or the lab's
+// own folder with links to some of Debian's plugins.
 func (n nodeSpec) cniFolder() string {
 	if n.CNI == cniCalico || n.CNI == cniCilium {
 		return n.Bin
@@ -225,10 +225,10 @@ func portmap() any {
 }
 
 // cniConfig configures a plain bridge, or routes to each pod. Both masquerade all
-// packets that leave the node's own pod CIDR: many small clusters do so, and it is a
-// trap for programs that route pod traffic elsewhere. For flannel, it is the
+// packets that leave the node's own pod CIDR. Many small clusters do so, and programs
+// that route pod traffic elsewhere have to handle this. For flannel, it returns the
 // configuration that flannel's own plugin would make: a bridge with the overlay's
-// MTU, and flanneld masquerades.
+// MTU, without masquerading, because flanneld masquerades.
 func (n nodeSpec) cniConfig() any {
 	plugin := map[string]any{
 		"type": "bridge", "bridge": pluginBridge, "isGateway": true, "ipMasq": true, "hairpinMode": true,
@@ -254,7 +254,7 @@ func (n nodeSpec) cniConfig() any {
 	}
 }
 
-// addressRanges are the ranges of the node's pods: its own range, or single
+// addressRanges returns the ranges of the node's pods: its own range, or single
 // addresses.
 func (n nodeSpec) addressRanges() (ranges []any) {
 	if len(n.Singles) == 0 {
@@ -295,17 +295,17 @@ func (n nodeSpec) kubeletConfig() any {
 		// These need CAP_SYS_RESOURCE otherwise.
 		"oomScoreAdj":  0,
 		"maxOpenFiles": 20000,
-		// The disk is a tmpfs of the lab: the free space of the machine's disk does
-		// not matter to the node.
+		// The node's disk is a tmpfs of the lab, so the free space of the machine's
+		// disk does not matter.
 		"evictionHard": map[string]any{
 			"memory.available": "50Mi", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%",
 		},
 		"imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
-		"nodeStatusUpdateFrequency": "2s", // the end of a node shows within seconds
+		"nodeStatusUpdateFrequency": "2s", // so that the end of a node is visible within seconds
 		"syncFrequency":             "10s",
 		"shutdownGracePeriod":       "0s",
-		// Tests kill processes more often than they end in operation. With the
-		// default of five minutes, tests would measure little else.
+		// Tests kill processes more often than these end in real use. With the
+		// default of five minutes, tests would mostly measure this pause.
 		"crashLoopBackOff": map[string]any{"maxContainerRestartPeriod": "1s"},
 	}
 }

@@ -23,8 +23,8 @@ const (
 	networkMarker = "network-complete"
 )
 
-// killTimeout covers the end of a node with dozens of pods on a busy machine:
-// the kernel takes down one network namespace after the other.
+// killTimeout is enough to end a node with dozens of pods on a busy machine,
+// because the kernel removes one network namespace after the other.
 const killTimeout = 60 * time.Second
 
 // down removes all traces of the lab from this machine. It removes what it finds,
@@ -44,12 +44,12 @@ func down(l Lab, r *reporter) error {
 	for _, name := range l.cgroups() {
 		errs = append(errs, retryBusy(func() error { return removeCgroups(name) }))
 	}
-	// The name may have been taken by another lab since.
+	// Another lab may have taken the name meanwhile.
 	if owner := l.owner(); owner == "" || owner == l.Dir {
 		errs = append(errs, l.removeNetwork())
 	}
 	if err := errors.Join(errs...); err != nil {
-		return err // the state is kept for another try
+		return err // the state is kept, so that `down` can be repeated
 	}
 	if err := l.removeState(); err != nil {
 		return err
@@ -97,9 +97,9 @@ func (l Lab) removeState() error {
 	return nil
 }
 
-// recoverLab finds what must be removed for the lab of dir if somebody has
-// deleted its state. The link to this machine has its name, and the namespaces
-// with that name show the rest.
+// recoverLab finds the objects of the lab in dir if somebody has deleted the
+// lab's state. The lab's link to this machine has the name of the lab, and
+// namespaces with this name show the rest.
 func recoverLab(dir string) (l Lab, found bool) {
 	links, err := net.Interfaces()
 	if err != nil {
@@ -124,11 +124,10 @@ func recoverLab(dir string) (l Lab, found bool) {
 			l.Clusters = append(l.Clusters, cluster)
 		}
 	}
-	l.NAT = l.Clusters // perhaps; what does not exist is not removed
+	l.NAT = l.Clusters // perhaps; objects that don't exist are not removed
 	return l, true
 }
 
-// killNodes ends nodes, given by folder and pid, side by side.
 func (l Lab) killNodes(nodes map[string]int) error {
 	var group errgroup.Group
 	for dir, pid := range nodes {
@@ -137,8 +136,8 @@ func (l Lab) killNodes(nodes map[string]int) error {
 	return group.Wait()
 }
 
-// retryBusy repeats remove while a cgroup still has dying processes: a process
-// leaves its groups a little after its parent was told of its end.
+// retryBusy repeats remove while a cgroup still has dying processes. A process
+// leaves its groups a little later than its parent learns of its end.
 func retryBusy(remove func() error) error {
 	deadline := time.Now().Add(10 * time.Second)
 	for {
@@ -150,8 +149,8 @@ func retryBusy(remove func() error) error {
 	}
 }
 
-// lock makes sure that one `up` or `down` at a time works in dir. The lock
-// ends with the process.
+// lock makes sure that only one `up` or `down` works in dir at a time. The end of
+// the process ends the lock.
 func lock(ctx context.Context, dir string, r *reporter) error {
 	path := filepath.Join(dir, lockFile)
 	for {

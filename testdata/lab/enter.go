@@ -31,8 +31,8 @@ func (l Lab) enterArgs(n Node, argv []string) ([]string, error) {
 	return append(enter, argv...), nil
 }
 
-// become replaces this process, so that exit status, signals and standard
-// streams are those of the program.
+// become replaces this process by the program, so that exit status, signals and
+// standard streams are those of the program.
 func become(argv, env []string) error {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
@@ -41,8 +41,8 @@ func become(argv, env []string) error {
 	return fmt.Errorf("run %s: %w", path, syscall.Exec(path, argv, env))
 }
 
-// environment returns this process's environment for commands on a node:
-// kubectl and the like are found, and no kubeconfig of the caller leaks in.
+// environment returns the environment for commands on a node: the commands find
+// kubectl and similar programs, and don't use a kubeconfig of the caller.
 func (l Lab) environment(c Cluster) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "PATH=") || strings.HasPrefix(v, "KUBECONFIG=")
@@ -52,7 +52,8 @@ func (l Lab) environment(c Cluster) []string {
 		"KUBECONFIG="+l.adminKubeconfig(c))
 }
 
-// loadImages imports archives into every node of the lab, which remembers them.
+// loadImages imports archives into every node of the lab. The returned lab
+// records them.
 func loadImages(l Lab, archives []string, r *reporter) (Lab, error) {
 	var group errgroup.Group
 	for _, c := range l.Plan() {
@@ -101,8 +102,8 @@ func (l Lab) loadImage(n Node, archive string) error {
 	return nil
 }
 
-// status prints a line per node and the paths that are cut. It returns false
-// if a node is not ready.
+// status prints a line for each node, and the cut paths. It returns false if a
+// node is not ready.
 func status(ctx context.Context, l Lab, out io.Writer) (bool, error) {
 	nodes, err := l.running()
 	if err != nil {
@@ -117,8 +118,8 @@ func status(ctx context.Context, l Lab, out io.Writer) (bool, error) {
 			switch {
 			case pid == 0:
 			case !l.networkComplete():
-				// Packets to its address would leave this machine by another
-				// route.
+				// Packets to the node's address would leave this machine by
+				// another route.
 				state = "cut off: the network of the lab is damaged"
 			default:
 				state = nodeState(ctx, l, c, n)

@@ -19,7 +19,7 @@ import (
 )
 
 // kernels lists the state of the kernel, the disks and the runtime of every node and router, and the lab's
-// objects on this machine. nodes are the running ones, as running returns.
+// objects on this machine. nodes has the running nodes, in the form of [Lab.running].
 func (l Lab) kernels(nodes map[string]int) (listing, error) {
 	var group errgroup.Group
 	var parts []listing
@@ -60,10 +60,10 @@ func (l Lab) kernels(nodes map[string]int) (listing, error) {
 	return all, nil
 }
 
-// thisMachine is a section; no cluster or node can have this name.
+// thisMachine is a section of the listing. No cluster or node can have this name.
 const thisMachine = "this-machine"
 
-// listMachine lists the lab's objects on this machine, and none of other programs.
+// listMachine lists the lab's objects on this machine, but no objects of other programs.
 func (l Lab) listMachine(to listing) error {
 	const section = thisMachine
 	links, err := outputOf("ip", "-json", "-details", "addr", "show")
@@ -157,7 +157,7 @@ func listNetwork(to listing, name, netns string) error {
 
 // readLinks reads the output of `ip -json -details addr show`. It leaves out hardware addresses (those of
 // bridges and tunnels are random), the carrier (a bridge without pods has none), and the link's own IPv6
-// addresses, which the kernel adds a second or two after a link came up.
+// addresses, because the kernel adds them only a second or two later.
 func readLinks(to listing, section string, text []byte) error {
 	var links []struct {
 		Name   string   `json:"ifname"`
@@ -220,10 +220,10 @@ const (
 )
 
 // readRuleset reads the output of `nft --stateless list ruleset`, which has no counters and no handles. It
-// ignores the order of chains and of a set's elements, which is only the order of their creation. The order
-// of rules counts. kube-proxy empties the chains of a deleted Service at once, and deletes them at its next
-// full sync, 30 s later: an empty chain counts as none. Its rule for addresses without a Service exists once,
-// twice or not at all, depending on the order of events at its start.
+// ignores the order of chains and of a set's elements, because this is only the order of their creation. The
+// order of rules counts. kube-proxy empties the chains of a deleted Service at once, but deletes them only at
+// its next full sync, 30 s later, so an empty chain is ignored. kube-proxy's rule for addresses without a
+// Service may exist once, twice or not at all, depending on the order of events at its start.
 func readRuleset(to listing, section, text string) {
 	var table, block string
 	var body []string
@@ -267,8 +267,8 @@ func readRuleset(to listing, section, text string) {
 	}
 }
 
-// listProcesses lists the command lines of all processes of a node, those of pods
-// included: its own /proc has them all.
+// listProcesses lists the command lines of all processes of a node, including those of pods. The node's own
+// /proc has all of them.
 func listProcesses(to listing, name string, pid int) error {
 	proc := fmt.Sprintf("/proc/%d/root/proc", pid)
 	entries, err := os.ReadDir(proc)
@@ -281,10 +281,10 @@ func listProcesses(to listing, name string, pid int) error {
 		}
 		cmdline, err := os.ReadFile(filepath.Join(proc, e.Name(), "cmdline"))
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		line := strings.ReplaceAll(strings.TrimRight(string(cmdline), "\x00"), "\x00", " ")
-		if line == "" { // a zombie has a name, and nothing else
+		if line == "" { // a zombie has a name, but no command line
 			comm, err := os.ReadFile(filepath.Join(proc, e.Name(), "comm"))
 			if err != nil {
 				continue
@@ -314,11 +314,10 @@ func readMounts(text []byte) []mount {
 	return mounts
 }
 
-// machineMounts is a file in a node's folder: the mounts of this machine that the node had at its start.
-// Other programs, such as other labs, mount and unmount at any time.
+// machineMounts is a file in a node's folder. It lists the mounts of this machine that the node had at its
+// start, because other programs, such as other labs, mount and unmount at any time.
 const machineMounts = "mounts-of-machine"
 
-// listMounts lists the mounts of a node since its start.
 func listMounts(to listing, name string, pid int, dir string) error {
 	before, err := os.ReadFile(filepath.Join(dir, machineMounts))
 	if err != nil {
@@ -340,8 +339,8 @@ func listMounts(to listing, name string, pid int, dir string) error {
 	return nil
 }
 
-// listedDisks are the nodeDisks with settings, where other programs leave files. The other ones are full of
-// programs' own state.
+// listedDisks returns the nodeDisks with settings, into which other programs write files. The other nodeDisks
+// contain the programs' own state.
 func listedDisks() []string { return []string{"/etc", "/opt"} }
 
 // listDisks lists the files that a node has written.
@@ -370,7 +369,7 @@ func listDisks(to listing, name string, pid int, dir string) error {
 	return nil
 }
 
-// listImages lists the images of a node by name. containerd also has an entry for each digest.
+// listImages lists the images of a node by name. containerd has another entry for each digest.
 func (l Lab) listImages(to listing, n Node) error {
 	images, err := l.images(n)
 	for _, image := range images {

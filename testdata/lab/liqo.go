@@ -17,13 +17,13 @@ import (
 
 const (
 	liqoNamespace = "liqo"
-	// The lab has no DNS: Liqo's controllers get the address of its IPAM, and its
-	// proxy that of the API server, as settings.
+	// The lab has no DNS server at first. Therefore Liqo's controllers get the address of its
+	// IPAM as a setting, and its proxy gets the address of the API server.
 	liqoIPAM = "10.96.0.60"
 )
 
-// liqoRelease is the folder that build/liqo.sh made of a release: images, the
-// chart, liqoctl.
+// liqoRelease is the folder that build/liqo.sh has made from a release: images,
+// the chart, liqoctl.
 type liqoRelease string
 
 func (l Lab) liqoReleases(beside string) (map[string]liqoRelease, error) {
@@ -42,13 +42,14 @@ func (r liqoRelease) images() []string {
 	if r == "" {
 		return nil
 	}
-	archives, _ := filepath.Glob(filepath.Join(string(r), "images", "*.tar")) // fails on a malformed pattern alone
+	archives, _ := filepath.Glob(filepath.Join(string(r), "images", "*.tar")) // this fails only on a malformed pattern
 	return archives
 }
 
-// installLiqo installs the release with its own liqoctl, unless all of it runs.
-// It uses WireGuard in user space, because every kernel can run that. Without the
-// proxy, v1.2.0's controller manager ends with "no proxy service found".
+// installLiqo installs the release with its own liqoctl, unless it is already
+// complete. It uses WireGuard in user space, because this runs on every kernel.
+// Without the proxy, v1.2.0's controller manager ends with "no proxy service
+// found".
 func (l Lab) installLiqo(ctx context.Context, c Cluster, release liqoRelease, r *reporter) error {
 	api, err := apiClient(l.adminKubeconfig(c))
 	if err != nil {
@@ -99,8 +100,8 @@ func liqoRuns(ctx context.Context, api *kubernetes.Clientset) (bool, error) {
 	return len(found.Items) > 0, nil
 }
 
-// prepareLiqo makes the namespace, and a Service for the IPAM whose address is
-// known before Liqo is installed.
+// prepareLiqo creates the namespace, and a Service for the IPAM, so that its
+// address is known before Liqo is installed.
 func prepareLiqo(ctx context.Context, api *kubernetes.Clientset) error {
 	_, err := api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: liqoNamespace}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {

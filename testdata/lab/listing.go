@@ -9,8 +9,8 @@ import (
 )
 
 // listing is the content of a lab: by section, such as "rome-1 links", and by name in the section.
-// The value describes the state in lines. Things that change by themselves are left out, so two
-// listings are equal if nobody has left anything.
+// The value describes the state in lines. Objects that change by themselves are left out, so two
+// listings are equal unless somebody has left something behind.
 type listing map[string]map[string]string
 
 // diff lists new, missing and changed things in lines. It is empty if the listings are equal.
@@ -39,7 +39,6 @@ func diff(before, now listing) []string {
 	return lines
 }
 
-// differingSections returns the sections that are not equal.
 func differingSections(before, now listing) []string {
 	return slices.DeleteFunc(keysOf(before, now), func(section string) bool { return maps.Equal(before[section], now[section]) })
 }
@@ -56,7 +55,7 @@ func keysOf[V any](a, b map[string]V) []string {
 	}))
 }
 
-// maxDetail is the largest number of lines of a value in a diff: an object has hundreds.
+// maxDetail is the largest number of lines of a value in a diff, because an object has hundreds.
 const maxDetail = 6
 
 func withDetail(key, value string) string {
@@ -75,8 +74,8 @@ func withDetail(key, value string) string {
 	return key + "\n      " + strings.Join(lines, "\n      ") + more
 }
 
-// differingLines returns the lines that only one of two values has, or that one has more often. If
-// the lines are the same, their order differs.
+// differingLines returns the lines that only one of two values has, or has more often. If the two
+// values have the same lines, it says that their order differs.
 func differingLines(old, present string) []string {
 	count := map[string]int{}
 	for line := range strings.SplitSeq(present, "\n") {
@@ -100,7 +99,7 @@ func differingLines(old, present string) []string {
 	return append(gone, come...)
 }
 
-// add records one thing. Several of the same name and value are counted.
+// add records one object. It counts objects with the same name and value.
 func (l listing) add(section, key, value string) {
 	if l[section] == nil {
 		l[section] = map[string]string{}
@@ -116,7 +115,8 @@ func (l listing) add(section, key, value string) {
 	}
 }
 
-// passing are the random names that runtimes give to each pod's things, with their replacements.
+// passing has patterns of the random names that runtimes give to the objects of each pod, with
+// their replacements.
 var passing = []struct {
 	name *regexp.Regexp
 	as   string

@@ -36,8 +36,8 @@ func (l nodeLink) ip(verb, address string) error {
 	return l.s.run("loadbalancer", nil, "/usr/sbin/ip", "addr", verb, address, "dev", "eth0")
 }
 
-// serveLoadBalancers gives every service of type LoadBalancer an address of
-// pool. It returns only if it cannot start, or when ctx is done.
+// serveLoadBalancers gives an address from pool to every Service of type
+// LoadBalancer. It returns only if it can't start, or when ctx is done.
 func serveLoadBalancers(ctx context.Context, api kubernetes.Interface, pool netip.Prefix, link addressHolder) error {
 	factory := informers.NewSharedInformerFactory(api, 0)
 	informer := factory.Core().V1().Services()
@@ -45,7 +45,7 @@ func serveLoadBalancers(ctx context.Context, api kubernetes.Interface, pool neti
 	notify := func() {
 		select {
 		case changed <- struct{}{}:
-		default: // one is waiting already
+		default: // a value already waits
 		}
 	}
 	_, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -85,7 +85,7 @@ type loadBalancer struct {
 	held map[netip.Addr]bool
 }
 
-// sync makes the device and the status of all services agree with the services.
+// sync updates the device and the status of all Services.
 func (lb *loadBalancer) sync(ctx context.Context, services []*corev1.Service) error {
 	want, unserved := assign(services, lb.pool)
 	wanted := map[netip.Addr]bool{}
@@ -121,7 +121,8 @@ func (lb *loadBalancer) sync(ctx context.Context, services []*corev1.Service) er
 	return nil
 }
 
-// report writes the address of s, or its absence, unless it is there already.
+// report writes the address of s into its status, or removes it, unless the status
+// is right already.
 func (lb *loadBalancer) report(ctx context.Context, s *corev1.Service, address netip.Addr) error {
 	if s.Spec.LoadBalancerClass != nil || reported(s) == address {
 		return nil
@@ -138,9 +139,10 @@ func (lb *loadBalancer) report(ctx context.Context, s *corev1.Service, address n
 	return nil
 }
 
-// assign chooses an address for every service that needs one: its present one,
-// else the one in its specification, else the lowest free one. Services with a
-// class belong to someone else. It also returns the services without an address.
+// assign chooses an address for every Service that needs one: its present address,
+// else the one in its specification, else the lowest free one. It ignores Services
+// with a class, which belong to other programs. It also returns the Services
+// without an address.
 func assign(services []*corev1.Service, pool netip.Prefix) (want map[string]netip.Addr, unserved []string) {
 	want, taken := map[string]netip.Addr{}, map[netip.Addr]bool{}
 	take := func(s *corev1.Service, a netip.Addr) {
@@ -176,7 +178,7 @@ func assign(services []*corev1.Service, pool netip.Prefix) (want map[string]neti
 	return want, unserved
 }
 
-// reported returns the address in the status of s, or the zero one.
+// reported returns the address in the status of s; zero if there is none.
 func reported(s *corev1.Service) netip.Addr {
 	for _, ingress := range s.Status.LoadBalancer.Ingress {
 		if a, err := netip.ParseAddr(ingress.IP); err == nil {

@@ -12,18 +12,17 @@
 //
 // # What is real
 //
-// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, containerd,
-// runc, kubelet, kube-proxy (nftables or iptables) and the CNI's bridge or ptp
-// plugin, which masquerades whatever leaves the node's own pods, or flannel
-// (the program flanneld beside this one, built from ../flannel), or Calico (the
-// folder calico beside this program, built from ../calico), or Cilium (the folder
-// cilium beside it, from ../cilium, and Debian's clang-19), with kube-proxy or in its
-// place, or ptp with addresses and source checks as in a cloud (vpc). Where --liqo says so, Liqo's own
-// controllers run, with one source file of ours (testdata/liqo): VXLAN between
-// its pods instead of Geneve. A node is a process with
-// network, mount, pid, uts and ipc namespaces of its own; all that runs on the
-// node ends with that process. There is no DNS server, and nothing can reach
-// the internet.
+// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, containerd, runc, kubelet and
+// kube-proxy (nftables or iptables). The network plugin is the CNI's bridge or ptp plugin, which
+// masquerades all packets that leave the node's own pods; or flannel (the program flanneld beside this
+// one, built from ../flannel); or Calico (the folder calico beside this program, built from
+// ../calico); or Cilium (the folder cilium, built from ../cilium, and Debian's clang-19), with
+// kube-proxy or instead of it; or ptp with addresses and source checks as in a cloud (vpc). With
+// --liqo, Liqo's own controllers run, with one source file of ours (testdata/liqo): VXLAN between its
+// pods instead of Geneve. A node is a process with its own network, mount, pid, uts and ipc
+// namespaces. All processes of the node end with it. No process can reach the internet. There is no DNS
+// server, until `lab dns` makes the one of kubeadm (the program kubeadm and the image coredns.tar, built
+// from ../coredns, beside this program).
 //
 // # Addresses
 //
@@ -46,21 +45,20 @@
 //
 // # Fresh again
 //
-// `lab fresh` gives you a lab of a given shape in its first state: it resets an existing one
-// if its shape, programs and images are the same. `lab mark` keeps a listing of a lab: objects
-// of all kinds with the fields that an admin sets; of each node and router the links, routes,
-// rules and nftables; and of nodes also processes, mounts, images and files written to /etc
-// and /opt. Things that change by themselves are left out. `lab reset` deletes new objects,
-// restores others, starts dead nodes, and restores paths. Then the nodes have to match the
-// listing within a minute. Otherwise it lists new and missing things, makes these nodes again,
-// and fails. `lab diff` only compares.
+// `lab fresh` makes a lab with a given shape in its first state. It resets an existing lab if the
+// shape, programs and images are the same. `lab mark` stores a listing of a lab: objects of all kinds
+// with the fields that an admin sets; the links, routes, rules and nftables of each node and router;
+// and the processes, mounts, images, and files in /etc and /opt of each node. Objects that change by
+// themselves are left out. `lab reset` deletes new objects, restores other objects, starts dead nodes,
+// and restores paths. Then the nodes have to match the listing within a minute. Otherwise it lists new
+// and missing objects, makes these nodes again, and fails. `lab diff` only compares.
 //
 // # What it leaves
 //
-// Nothing, after `lab down`, whatever was killed before, except the folder /run/netns that
-// ip(8) makes. The settings of the kernel are never changed, and a node has its own /etc,
-// /opt, /run and /var on top of the machine's. Several labs run side by side with different
-// --dir, --name and --wan.
+// Nothing, after `lab down`, even if processes were killed before. Only the folder /run/netns stays,
+// which ip(8) makes. The settings of the kernel never change, and a node has its own /etc, /opt, /run
+// and /var on top of the machine's. Several labs can run at the same time with different --dir, --name
+// and --wan.
 package main
 
 import (
@@ -83,7 +81,7 @@ import (
 )
 
 const (
-	// Variables that set another lab apart from the usual one, on the same machine.
+	// Variables that give a second lab on the same machine other defaults than the first.
 	dirVariable  = "LIQO_TUI_LAB_DIR"
 	nameVariable = "LIQO_TUI_LAB_NAME"
 	wanVariable  = "LIQO_TUI_LAB_WAN"
@@ -155,7 +153,7 @@ func upCommand(dir *string) *cobra.Command {
 	return cmd
 }
 
-// shapeFlags adds the flags that describe a lab. shape returns the lab of these flags.
+// shapeFlags adds the flags that describe a lab. shape returns the lab that they describe.
 func shapeFlags(cmd *cobra.Command, dir *string) (shape func() (Lab, error)) {
 	var (
 		asked Lab
@@ -194,8 +192,8 @@ func shapeFlags(cmd *cobra.Command, dir *string) (shape func() (Lab, error)) {
 	}
 }
 
-// parsePods reads the networks of each cluster, separated by plus signs: the
-// comma separates clusters.
+// parsePods reads the networks of each cluster. Plus signs separate networks, because commas separate
+// clusters.
 func parsePods(flag map[string]string) (map[string][]netip.Prefix, error) {
 	pods := map[string][]netip.Prefix{}
 	for cluster, text := range flag {
@@ -263,7 +261,7 @@ func contextNames(l Lab) string {
 	return names.String()
 }
 
-// differing returns the flags whose given value differs from the lab's.
+// differing returns the flags whose value differs from that of the lab.
 func differing(cmd *cobra.Command, l, asked Lab) []string {
 	var names []string
 	for name, values := range map[string][2]any{
@@ -323,7 +321,6 @@ func downCommand(dir *string) *cobra.Command {
 	}
 }
 
-// withLab runs work with the lab that exists in dir.
 func withLab(dir *string, work func(cmd *cobra.Command, l Lab, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		path, err := filepath.Abs(*dir)
@@ -385,7 +382,7 @@ func kubectlCommand(dir *string) *cobra.Command {
 		Use:                "kubectl CLUSTER ARGS...",
 		Short:              "run kubectl as admin of a cluster",
 		Args:               cobra.MinimumNArgs(1),
-		DisableFlagParsing: true, // they are kubectl's
+		DisableFlagParsing: true, // the flags are kubectl's
 		RunE: withLab(dir, func(_ *cobra.Command, l Lab, args []string) error {
 			c, err := l.Cluster(args[0])
 			if err != nil {

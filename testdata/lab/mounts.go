@@ -13,14 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nodeDisks returns the top-level folders in which a node's writes stay invisible to
-// the machine and other nodes. The other folders are shared: a node runs the present
-// program under /home or /tmp, which an overlay would not promise.
+// nodeDisks returns the top-level folders in which a node's writes are invisible to
+// the machine and to other nodes. The other folders are shared, so that a node
+// always runs the present program in /home or /tmp. An overlay would not guarantee
+// this.
 func nodeDisks() []string { return []string{"/etc", "/opt", "/run", "/var"} }
 
-// nodeFolders are folders that are empty on a node, whatever the machine has in
-// them. They are on a tmpfs: containerd's snapshots are overlays, and an overlay
-// can't be on another one.
+// nodeFolders returns folders that are empty on a node, whatever they contain on the
+// machine. They are on a tmpfs, because containerd's snapshots are overlays, and an
+// overlay can't be on another overlay.
 func nodeFolders() []string {
 	return []string{
 		"/var/lib/kubelet", "/var/lib/containerd", "/var/lib/cni", "/run/containerd", netnsFolder,
@@ -28,8 +29,9 @@ func nodeFolders() []string {
 	}
 }
 
-// kernelSettings are settings of the whole machine that kubelet requires. A node
-// shows it files that have these values already, so the machine keeps its own.
+// kernelSettings returns settings of the whole machine that kubelet requires. A node
+// shows it files that already have these values, so the settings of the machine
+// don't change.
 func kernelSettings() map[string]string {
 	return map[string]string{
 		"vm/overcommit_memory":      "1",
@@ -41,11 +43,12 @@ func kernelSettings() map[string]string {
 	}
 }
 
-// isolate gives the calling process, the first one of new mount, pid and uts
-// namespaces, its own view of the machine: /proc, the nodeDisks, the nodeFolders
-// and the kernelSettings. All it writes there vanishes with the process.
+// isolate gives the calling process its own view of the machine: /proc, the
+// nodeDisks, the nodeFolders and the kernelSettings. The process is the first one in
+// new mount, pid and uts namespaces. All that it writes there disappears when it
+// ends.
 func (n nodeSpec) isolate() error {
-	// Before anything else: nothing mounted here may reach the machine.
+	// This comes first, so that no mount here reaches the machine.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
@@ -88,19 +91,19 @@ func (n nodeSpec) isolate() error {
 			return err
 		}
 	}
-	// Volumes and namespaces mounted by containerd must be seen by kubelet,
-	// and the other way round.
+	// kubelet must see the volumes and namespaces that containerd mounts, and
+	// containerd those that kubelet mounts.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("make mounts shared: %w", err)
 	}
 	return nil
 }
 
-// mountDisks lays an overlay over each of the nodeDisks and brings back the
-// folders that the node shares with the lab. Those are held open meanwhile:
-// their paths lead into the overlays, where they would be copies.
+// mountDisks mounts an overlay over each of the nodeDisks, and then makes the
+// folders visible that the node shares with the lab. It holds these folders open
+// meanwhile, because their paths would lead to copies in the overlays.
 func (n nodeSpec) mountDisks() error {
-	held := map[string]string{} // path → path by descriptor
+	held := map[string]string{} // by path: the path by its descriptor
 	for _, path := range append([]string{n.data()}, n.Shared...) {
 		dir, err := os.Open(path)
 		if err != nil {
@@ -162,8 +165,8 @@ func bind(from, to string) error {
 	return nil
 }
 
-// cgroupRoots returns the roots of the machine's cgroup hierarchies: all of
-// version 1 if there are any, else that of version 2.
+// cgroupRoots returns the roots of the machine's cgroup hierarchies: all of version
+// 1 if there are any, otherwise the one of version 2.
 func cgroupRoots() ([]string, error) {
 	mounts, err := os.Open("/proc/self/mounts")
 	if err != nil {
@@ -185,7 +188,6 @@ func cgroupRoots() ([]string, error) {
 	return nil, errors.New("find cgroups: nothing of type cgroup or cgroup2 is mounted below /sys/fs/cgroup")
 }
 
-// makeCgroups creates the group of a node in every hierarchy.
 func makeCgroups(name string) error {
 	roots, err := cgroupRoots()
 	if err != nil {
@@ -196,12 +198,12 @@ func makeCgroups(name string) error {
 		if err := os.MkdirAll(group, 0o755); err != nil {
 			return err
 		}
-		// A new group of the cpuset hierarchy (version 1) has no CPU and no
-		// memory node, and no process can enter it until it has.
+		// A new group in the cpuset hierarchy (version 1) has no CPU and no memory
+		// node. No process can enter it before both are set.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			value, err := os.ReadFile(filepath.Join(root, file))
 			if err != nil {
-				continue // not that hierarchy
+				continue // this is another hierarchy
 			}
 			if err := os.WriteFile(filepath.Join(group, file), value, 0o644); err != nil {
 				return err
@@ -211,7 +213,7 @@ func makeCgroups(name string) error {
 	return nil
 }
 
-// removeCgroups removes the groups of that name in all hierarchies, also in the
+// removeCgroups removes the groups with that name in all hierarchies, including the
 // hybrid one, which container runtimes use by themselves. While a process of the
 // group is still dying, the error satisfies errors.Is(err, unix.EBUSY).
 func removeCgroups(name string) error {

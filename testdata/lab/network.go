@@ -20,8 +20,8 @@ const (
 	forwarding6 = "net.ipv6.conf.all.forwarding=1"
 )
 
-// script is the set-up of one network namespace: settings of /proc/sys/net,
-// then commands of ip(8).
+// script sets up one network namespace: settings in /proc/sys/net, then commands of
+// ip(8).
 type script struct {
 	netns    string // "": this machine's
 	sysctls  []string
@@ -33,9 +33,9 @@ func (s *script) ip(format string, args ...any) {
 	s.commands = append(s.commands, fmt.Sprintf(format, args...))
 }
 
-// network returns the scripts that build the network between the nodes, in the
-// order in which they have to run. It is a routed network, not one bridge, since only
-// a router has a path MTU to report.
+// network returns the scripts that build the network between the nodes, in their
+// order. The network is routed, because only a router reports a path MTU; one bridge
+// would not.
 func (l Lab) network() []script {
 	clusters := l.Plan()
 	wan := script{netns: l.wanNetns(), sysctls: []string{forwarding, "net.ipv4.conf.all.proxy_arp=1"}}
@@ -69,17 +69,16 @@ func (l Lab) network() []script {
 	return append([]script{this, wan}, routers...)
 }
 
-// leg brings up a device of the WAN router. All have the same address: nodes use it
-// as their gateway, and ICMP errors come from it. The device answers ARP for
-// addresses that are not on the link, and at once: by default it would wait for up to
-// 0.8 s, and a namespace has no default for its new devices.
+// leg brings up a device of the WAN router. All devices have the same address: nodes
+// use it as their gateway, and ICMP errors come from it. The device answers ARP at
+// once for addresses that are not on the link. By default it would wait for up to 0.8
+// s, and new devices of a namespace have no default that could be changed.
 func (s *script) leg(device string, l Lab) {
 	s.ip("addr add %s/32 dev %s", l.wanRouter(), device)
 	s.ip("ntable change name arp_cache dev %s proxy_delay 0", device)
 	s.ip("link set %s up", device)
 }
 
-// routesTo are the WAN router's routes to a cluster.
 func (l Lab) routesTo(c Cluster) []string {
 	if c.Behind {
 		return []string{
@@ -94,8 +93,8 @@ func (l Lab) routesTo(c Cluster) []string {
 	return append(routes, fmt.Sprintf("%s dev %s", c.LBs, c.Name))
 }
 
-// mtuOption limits the path, not the link: nodes still assume 1500, and learn the
-// real size from "fragmentation needed".
+// mtuOption returns the option that limits the MTU of the path, and not of the link:
+// nodes still assume 1500, and learn the real size from "fragmentation needed".
 func (l Lab) mtuOption() string {
 	if l.MTU == 0 {
 		return ""
@@ -121,8 +120,8 @@ func (l Lab) router(c Cluster, wan *script) script {
 	r.ip("link add lan address %s type bridge", hardwareAddress(c.Gateway))
 	r.ip("addr add %s/%d dev lan", c.Gateway, c.Subnet.Bits())
 	r.ip("link set lan up")
-	// The admin's machine reaches the nodes behind the router, as it would by
-	// a VPN; the other clusters get answers only.
+	// The admin's machine reaches the nodes behind the router, as by a VPN. Packets
+	// of other clusters pass only as answers.
 	r.nft = fmt.Sprintf(`table ip lab {
 	chain postrouting {
 		type nat hook postrouting priority srcnat
@@ -199,14 +198,15 @@ func sourceCheck(c Cluster, n Node) string {
 }
 
 // hardwareAddress derives a MAC address from the IP address, so that neighbours need
-// not learn a new one when a node restarts. A bridge without a fixed one would change
-// its own with its ports: measured as 45 s without an answer from the other nodes.
+// not learn a new one when a node restarts. A bridge without a fixed address would
+// change it with its ports. This was measured: for 45 s, no answers came from the
+// other nodes.
 func hardwareAddress(a netip.Addr) string {
 	ip := a.As4()
 	return fmt.Sprintf("02:1b:%02x:%02x:%02x:%02x", ip[0], ip[1], ip[2], ip[3])
 }
 
-// networkComplete reports whether the network between the nodes exists as a whole.
+// networkComplete reports whether the network between the nodes exists completely.
 func (l Lab) networkComplete() bool {
 	complete := exists(l.path(networkMarker)) && exists("/sys/class/net/"+l.hostLink())
 	for _, netns := range l.routers() {
@@ -215,8 +215,8 @@ func (l Lab) networkComplete() bool {
 	return complete
 }
 
-// buildNetwork builds the network anew. It writes the marker last: without it, a
-// killed `up` has left the network half-built.
+// buildNetwork builds the network again. It writes the marker last, because a killed
+// `up` leaves the network incomplete.
 func (l Lab) buildNetwork() error {
 	if err := l.removeNetwork(); err != nil {
 		return err
@@ -234,17 +234,17 @@ func (l Lab) buildNetwork() error {
 	return os.WriteFile(l.path(networkMarker), nil, 0o600)
 }
 
-// buildNode gives a node that is about to start a new network namespace, and removes
-// its old one: after a restart, a real machine has lost its interfaces, rules and
-// addresses, too.
+// buildNode gives a node that will start a new network namespace, and removes the old
+// one. A real machine also loses its interfaces, rules and addresses when it
+// restarts.
 func (l Lab) buildNode(c Cluster, n Node) error {
 	port, inside := l.nodeNetwork(c, n)
 	if exists(filepath.Join(netnsFolder, inside.netns)) {
 		if err := runTool("", "ip", "netns", "del", inside.netns); err != nil {
 			return err
 		}
-		// The kernel deletes the old link some time after its namespace, and until
-		// then the name is taken.
+		// The kernel deletes the old link some time after its namespace. Until then,
+		// the name is used.
 		_ = runTool("", "ip", "-n", port.netns, "link", "del", n.Name)
 	}
 	if err := runTool("", "ip", "netns", "add", inside.netns); err != nil {
@@ -257,8 +257,8 @@ func (l Lab) buildNode(c Cluster, n Node) error {
 }
 
 // owner returns the state directory of the lab that uses the name of l; "" if there
-// is none. It is written on the link to this machine: every lab has that link, and no
-// two labs can have the same one.
+// is none. It reads the directory from the link to this machine: every lab has such a
+// link, and no two labs can have the same one.
 func (l Lab) owner() string {
 	alias, err := os.ReadFile(filepath.Join("/sys/class/net", l.hostLink(), "ifalias"))
 	if err != nil {
@@ -267,14 +267,13 @@ func (l Lab) owner() string {
 	return strings.TrimSpace(string(alias))
 }
 
-// removeNetwork deletes the lab's existing namespaces.
 func (l Lab) removeNetwork() error {
 	if err := os.RemoveAll(l.path(networkMarker)); err != nil {
 		return err
 	}
 	var errs []error
-	// A process left in a namespace keeps its devices alive: delete the one
-	// link that would stay visible on this machine.
+	// A process that is left in a namespace keeps its devices. So delete the one link
+	// that would stay visible on this machine.
 	if exists(filepath.Join("/sys/class/net", l.hostLink())) {
 		errs = append(errs, runTool("", "ip", "link", "del", l.hostLink()))
 	}

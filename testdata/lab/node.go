@@ -26,7 +26,7 @@ type nodeSpec struct {
 	Address       netip.Addr     `json:"address"`
 	PodCIDR       netip.Prefix   `json:"podCIDR"`
 	Singles       []netip.Addr   `json:"singles,omitempty"`
-	Pods          []netip.Prefix `json:"pods"` // of the whole cluster
+	Pods          []netip.Prefix `json:"pods"` // the networks of the whole cluster
 	IPv6          string         `json:"ipv6,omitempty"`
 	Address6      netip.Addr     `json:"address6,omitzero"`
 	PodCIDR6      netip.Prefix   `json:"podCIDR6,omitzero"`
@@ -43,7 +43,7 @@ type nodeSpec struct {
 	Registries    string         `json:"registries"` // folder of containerd's hosts.toml files: the registries to trust
 	// Shared are the folders of the machine that the node sees as they are.
 	Shared []string     `json:"shared"`
-	LBs    netip.Prefix `json:"lbs,omitzero"` // zero: load balancers stay pending
+	LBs    netip.Prefix `json:"lbs,omitzero"` // zero: load balancers get no address
 }
 
 func (n nodeSpec) data() string              { return filepath.Join(n.Dir, "data") }
@@ -56,8 +56,8 @@ func eventFile(nodeDir string) string        { return filepath.Join(nodeDir, "ev
 type event struct {
 	// Reached is a milestone, in words for the user.
 	Reached string `json:"reached,omitempty"`
-	// Component ended for the reason Failure, and will be started again
-	// unless it is "init", the PID 1 itself.
+	// Component ended because of Failure. It will be started again, unless it is
+	// "init", the PID 1 itself.
 	Component string `json:"component,omitempty"`
 	Failure   string `json:"failure,omitempty"`
 }
@@ -65,11 +65,11 @@ type event struct {
 // initComponent is the name of a node's PID 1 and of its log.
 const initComponent = "init"
 
-// nodeInit is the PID 1 of a node, in network, mount, pid, uts and ipc namespaces of
-// its own. When it ends, the kernel kills all other processes of the node, pods
-// included. It returns only on failure.
+// nodeInit is the PID 1 of a node, in its own network, mount, pid, uts and ipc
+// namespaces. When it ends, the kernel kills all other processes of the node,
+// including pods. It returns only if it has failed.
 func nodeInit(dir string) error {
-	syscall.CloseOnExec(lifeDescriptor) // it marks the life of this process, not of its children
+	syscall.CloseOnExec(lifeDescriptor) // it marks the life of this process only, not of its children
 	data, err := os.ReadFile(filepath.Join(dir, "node.json"))
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func nodeInit(dir string) error {
 		return err
 	}
 	tell := func(e event) {
-		// If an event can't be written, only this log has it.
+		// If an event can't be written, it is only in this log.
 		if err := json.NewEncoder(events).Encode(e); err != nil {
 			fmt.Fprintf(os.Stderr, "write event %+v: %v\n", e, err)
 		}
@@ -106,7 +106,7 @@ func (n nodeSpec) boot(tell func(event)) error {
 			return err
 		}
 	}
-	ctx := context.Background() // a node is killed, never stopped in order
+	ctx := context.Background() // a node is always killed, and never stopped in order
 	path := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	s := newSupervisor(ctx, n.logs(), []string{"PATH=" + path, "HOME=/root"}, tell)
 	failed := make(chan error)
@@ -129,8 +129,8 @@ func (n nodeSpec) boot(tell func(event)) error {
 	return <-failed
 }
 
-// startKubelet starts kubelet once its container runtime runs and has the
-// images: nothing could be pulled later.
+// startKubelet starts kubelet when its container runtime runs and has the images,
+// because nothing can be pulled later.
 func (n nodeSpec) startKubelet(ctx context.Context, s *supervisor, tell func(event)) error {
 	if !ownRoutes(n.CNI) {
 		for _, command := range n.keepPodAddresses() {
@@ -152,9 +152,9 @@ func (n nodeSpec) startKubelet(ctx context.Context, s *supervisor, tell func(eve
 }
 
 // keepPodAddresses returns the commands that exempt traffic between pods of
-// different nodes from masquerading. The CNI plugin itself exempts only the node's
-// own pods. Kubernetes promises pods that they see each other's address. The plugin
-// appends its rules, so these come first.
+// different nodes from masquerading, because Kubernetes promises pods that they see
+// each other's address. The CNI plugin itself exempts only the node's own pods. It
+// appends its rules, so these rules come first.
 func (n nodeSpec) keepPodAddresses() [][]string {
 	var commands [][]string
 	keep := func(program, from, to string) {
@@ -188,8 +188,8 @@ func importCommand() []string {
 	return []string{"/usr/bin/ctr", "--namespace=k8s.io", "images", "import", "-"}
 }
 
-// startServices starts kube-proxy and, on the first node, the load balancer
-// once the API server is ready.
+// startServices starts kube-proxy when the API server is ready. On the first node,
+// it also starts the load balancer.
 func (n nodeSpec) startServices(ctx context.Context, s *supervisor, tell func(event)) error {
 	api, err := apiClient(n.pki("kube-proxy.kubeconfig"))
 	if err != nil {
@@ -223,12 +223,12 @@ func (n nodeSpec) startServices(ctx context.Context, s *supervisor, tell func(ev
 	return serveLoadBalancers(ctx, admin, n.LBs, nodeLink{s})
 }
 
-// pollInterval is the time between two looks at things without a notification: a
+// pollInterval is the time between two tests of a state without a notification: a
 // twentieth of the time in which a cluster comes up.
 const pollInterval = 50 * time.Millisecond
 
-// waitSocket returns when a program listens on a Unix socket. It waits for ever: the
-// caller of `lab up` has the deadline.
+// waitSocket returns when a program listens on a Unix socket. It has no time limit,
+// because the caller of `lab up` has one.
 func waitSocket(path string) {
 	for {
 		conn, err := net.Dial("unix", path)
@@ -260,7 +260,6 @@ func (l Lab) loaded() []string {
 	return slices.DeleteFunc(slices.Clone(l.Loaded), func(archive string) bool { return !exists(archive) })
 }
 
-// spec returns the input of n's PID 1.
 func (l Lab) spec(c Cluster, n Node, from supplies) nodeSpec {
 	s := nodeSpec{
 		Name: n.Name, Dir: l.nodeDir(n), PKI: l.pkiDir(c), Bin: l.path("bin"), Cgroup: l.cgroup(n),

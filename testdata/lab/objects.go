@@ -43,7 +43,7 @@ func newAPI(kubeconfig string) (api, error) {
 		return api{}, fmt.Errorf("read %s: %w", kubeconfig, err)
 	}
 	config.QPS = -1                           // the server's own limits are enough
-	config.WarningHandler = rest.NoWarnings{} // old kinds are listed, too
+	config.WarningHandler = rest.NoWarnings{} // deprecated kinds are listed as well
 	var a api
 	if a.discovery, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
 		return api{}, err
@@ -52,8 +52,8 @@ func newAPI(kubeconfig string) (api, error) {
 	return a, err
 }
 
-// passingKinds are those whose objects come and go by themselves: each Event is deleted
-// after an hour, and a CertificateSigningRequest sooner.
+// passingKinds returns the kinds whose objects come and go by themselves: Events are deleted after an hour,
+// CertificateSigningRequests earlier.
 func passingKinds() []string { return []string{"events", "certificatesigningrequests"} }
 
 // list reads all objects of all kinds. If a kind can't be read, that is an error.
@@ -73,14 +73,14 @@ func (a api) list(ctx context.Context) (objects, error) {
 		}
 		for _, kind := range ofGroup.APIResources {
 			if !slices.Contains(kind.Verbs, "list") || !slices.Contains(kind.Verbs, "delete") || slices.Contains(passingKinds(), kind.Name) {
-				continue // the others can't be listed and deleted
+				continue // objects of other kinds can't be listed and deleted
 			}
 			resource, into := version.WithResource(kind.Name), &unstructured.UnstructuredList{}
 			lists, resources = append(lists, into), append(resources, resource)
 			group.Go(func() error {
 				found, err := a.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
 				if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-					return nil // its definition was deleted meanwhile
+					return nil // its CRD was deleted meanwhile
 				}
 				if err != nil {
 					return fmt.Errorf("list %s: %w", resource.GroupResource(), err)
@@ -110,14 +110,14 @@ func (a api) list(ctx context.Context) (objects, error) {
 	return all, nil
 }
 
-// isKubelets reports whether a kubelet makes the object: its Lease, again up to ten seconds after its start.
-// The Lease of a virtual node has labels.
+// isKubelets reports whether the object is the Lease of a kubelet. The kubelet may create it up to ten
+// seconds after its start. A Lease of a virtual node has labels.
 func (o object) isKubelets() bool {
 	return o.GetKind() == "Lease" && o.GetNamespace() == corev1.NamespaceNodeLease && len(o.GetLabels()) == 0
 }
 
-// listedAs is an object's name in a listing: kind, namespace and name. An object that a controller makes from
-// another one, such as a pod of a Deployment, has a random part in its name, which is left out.
+// listedAs returns an object's name in a listing: kind, namespace and name. If a controller makes an object
+// from another one, such as a pod of a Deployment, the random part of its name is left out.
 func (o object) listedAs() string {
 	name := o.GetName()
 	if owner := metav1.GetControllerOf(o); owner != nil {
@@ -132,8 +132,8 @@ func (o object) listedAs() string {
 // withoutHash matches the end of a ReplicaSet's name, which is a hash of its pods' template.
 var withoutHash = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{6,10}$`)
 
-// pemCertificate matches certificates in the objects that Kubernetes keeps for clients. They differ after
-// each start of a cluster.
+// pemCertificate matches certificates in the objects that Kubernetes keeps for clients. A cluster has other
+// certificates after each start.
 var pemCertificate = regexp.MustCompile(`(?s)-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----\n?`)
 
 // state lists the problems of an object, one line each.
@@ -147,7 +147,7 @@ func (o object) state() (lines []string) {
 	return lines
 }
 
-// lines describes an object: all fields that an admin can set, one line each. Other fields are the present
+// lines describes an object: all fields that an admin can set, one in each line. Other fields are the present
 // state, or a record of the past.
 func (o object) lines() string {
 	lines := o.state()
@@ -182,7 +182,7 @@ func (o object) settings() map[string]any {
 		delete(content, "spec")
 	case "ClusterRole":
 		if _, aggregated := content["aggregationRule"]; aggregated {
-			delete(content, "rules") // they follow from other ClusterRoles
+			delete(content, "rules") // the rules follow from other ClusterRoles
 		}
 	case "Node":
 		if spec, found, _ := unstructured.NestedMap(o.Object, "spec"); found {
@@ -242,8 +242,8 @@ func flatten(value any, path string, leaf func(path, value string)) {
 	}
 }
 
-// listing has all objects except those in namespaces that before does not have: for these, it has the
-// namespace, and the objects that a finalizer keeps. It has no content of new objects.
+// listing lists all objects. If a namespace is not in before, it lists only the namespace and the objects
+// that a finalizer keeps. It lists new objects without their content.
 func (all objects) listing(section string, before objects) listing {
 	list := listing{section: {}}
 	for name, o := range all {
@@ -276,7 +276,7 @@ func (a api) put(ctx context.Context, was, is object) error {
 		_, err := a.of(was).Create(ctx, again, metav1.CreateOptions{})
 		return err
 	}
-	// A node writes its state every 2 s: the listed version may be out of date.
+	// A node writes its state every 2 s, so the listed version may be out of date.
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		now, err := a.of(is).Get(ctx, is.GetName(), metav1.GetOptions{})
 		if err != nil {
@@ -315,7 +315,7 @@ func (a api) of(o object) dynamic.ResourceInterface {
 	return a.dynamic.Resource(o.Resource).Namespace(o.GetNamespace())
 }
 
-// remove deletes an object, but not a newer one of the same name.
+// remove deletes an object, but not a newer object with the same name.
 func (a api) remove(ctx context.Context, o object) error {
 	uid, background := o.GetUID(), metav1.DeletePropagationBackground
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &background}
@@ -329,13 +329,13 @@ func (a api) remove(ctx context.Context, o object) error {
 	return err
 }
 
-// removable reports whether an object disappears only if somebody deletes it. Others follow from such
-// objects.
+// removable reports whether an object disappears only if somebody deletes it. Other objects disappear
+// together with such an object.
 func (o object) removable() bool {
 	switch {
 	case o.GetDeletionTimestamp() != nil, len(o.GetOwnerReferences()) > 0:
 		return false
-	case o.GetKind() == "APIService": // it follows from a definition
+	case o.GetKind() == "APIService": // it follows from a CRD
 		return o.GetLabels()["kube-aggregator.kubernetes.io/automanaged"] == ""
 	case o.GetKind() == "IPAddress": // it follows from a Service
 		return false
@@ -344,8 +344,8 @@ func (o object) removable() bool {
 }
 
 // clean makes one step towards the objects before, and returns the objects that still differ. It deletes new
-// ones, in an order in which the programs that own finalizers can still remove them, and restores changed or
-// missing ones. impatient does not wait for these programs.
+// objects, in an order in which the programs that own finalizers can still remove these, and restores changed
+// or missing objects. If impatient is set, it does not wait for these programs.
 func (a api) clean(ctx context.Context, before objects, impatient bool) (objects, error) {
 	now, err := a.list(ctx)
 	if err != nil {
@@ -360,7 +360,7 @@ func (a api) clean(ctx context.Context, before objects, impatient bool) (objects
 			defined[schema.GroupResource{Group: group, Resource: plural}] = true
 		}
 	}
-	going := 0 // instances whose finalizers a program has to remove
+	going := 0 // objects whose finalizers another program has to remove
 	for name, o := range now {
 		was, there := before[name]
 		switch {
@@ -391,13 +391,13 @@ func (a api) clean(ctx context.Context, before objects, impatient bool) (objects
 	for name, was := range before {
 		_, there := now[name]
 		if there || was.GetKind() == "Lease" || metav1.GetControllerOf(was) != nil {
-			continue // or controllers make it again
+			continue // or controllers would make it again
 		}
 		if err := a.put(ctx, was, object{}); err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("make %s again: %w", name, err)
 		}
 	}
-	// An operator that has to remove finalizers runs in a namespace, with rights from other objects.
+	// An operator that has to remove finalizers runs in a namespace, and needs rights from other objects.
 	remove := instances
 	if going == 0 || impatient {
 		remove = slices.Concat(remove, webhooks, namespaced, namespaces)
@@ -419,7 +419,7 @@ func (a api) clean(ctx context.Context, before objects, impatient bool) (objects
 	return now, nil
 }
 
-// MarshalJSON is the form of an object in a mark.
+// MarshalJSON returns an object in the form of a mark.
 func (o object) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Resource schema.GroupVersionResource `json:"resource"`
@@ -437,5 +437,5 @@ func (o *object) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	o.Resource, o.Unstructured = kept.Resource, &unstructured.Unstructured{}
-	return o.Unstructured.UnmarshalJSON(kept.Object) // as a client would read numbers
+	return o.Unstructured.UnmarshalJSON(kept.Object) // with numbers as for clients
 }

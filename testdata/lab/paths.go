@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// cutTable is the nftables table, in the WAN router, with all temporary faults of
-// paths. Without it, paths work.
+// cutTable is the nftables table in the WAN router with all temporary faults of
+// paths. Without this table, paths work.
 const cutTable = "lab-cut"
 
 // cut is traffic between two clusters that the WAN router drops.
@@ -55,8 +55,8 @@ func parseCut(l Lab, a, b, direction, port string) (cut, error) {
 	return c, nil
 }
 
-// rules returns the cut in the language of nft(8). Devices of the WAN router have
-// the name of the cluster behind them.
+// rules returns the cut as rules of nft(8). Devices of the WAN router have the
+// name of the cluster behind them.
 func (c cut) rules() []string {
 	directions := [][2]string{{c.from, c.to}}
 	if c.bothWays {
@@ -76,8 +76,8 @@ func (c cut) rules() []string {
 	return rules
 }
 
-// apply cuts a path, in addition to present cuts. Existing connections are cut,
-// too: the rules know no state.
+// apply cuts a path, in addition to the present cuts. Existing connections are
+// also cut, because the rules have no state.
 func (c cut) apply(l Lab) error {
 	lines := append([]string{
 		"add table inet " + cutTable,
@@ -86,9 +86,9 @@ func (c cut) apply(l Lab) error {
 	return l.nftOnWAN(strings.Join(lines, "\n") + "\n")
 }
 
-// rebind makes the WAN router translate the UDP addresses of a cluster, as its
-// provider's router would: peers see it under the router's address and a port
-// that the router chooses. Each call forgets earlier choices.
+// rebind makes the WAN router translate the UDP addresses of a cluster, as a
+// provider's router would: peers see the router's address, and a port that the
+// router chooses. Each call forgets earlier choices.
 func rebind(l Lab, cluster string) error {
 	if _, err := l.Cluster(cluster); err != nil {
 		return err
@@ -100,7 +100,6 @@ func rebind(l Lab, cluster string) error {
 	return l.nftOnWAN(fmt.Sprintf("flush chain inet %s unasked\n", cutTable))
 }
 
-// parsePorts reads ports of UDP.
 func parsePorts(text []string) ([]uint16, error) {
 	ports := make([]uint16, len(text))
 	for i, t := range text {
@@ -113,9 +112,9 @@ func parsePorts(text []string) ([]uint16, error) {
 	return ports, nil
 }
 
-// forward makes the masquerading router of a cluster send packets to one of its
-// UDP ports on to a port of the cluster's first node, as an admin would configure
-// it.
+// forward makes the masquerading router of a cluster forward packets for one of
+// its UDP ports to a port of the cluster's first node. An admin would configure a
+// real router in this way.
 func forward(l Lab, cluster string, port, nodePort uint16) error {
 	c, err := l.Cluster(cluster)
 	if err != nil {
@@ -134,14 +133,13 @@ insert rule ip lab forward ct status dnat accept
 `, c.Public, port, c.Nodes[0].Address, nodePort)
 }
 
-// unasked is the time for which the cluster gets no packets except answers.
-// Otherwise the next packet of a peer would begin a flow of its own, whose
-// answers keep their address. Peers that dial the cluster have to get through
-// later.
+// unasked is the time in which the cluster gets no packets except answers.
+// Otherwise the next packet of a peer would begin a new flow, whose answers would
+// keep their address. Afterwards, peers can dial the cluster again. later.
 const unasked = 300 * time.Millisecond
 
-// rebindScript puts flows into another conntrack zone, which does not know the
-// earlier ones: packets that come back to their ports are dropped.
+// rebindScript moves flows to another conntrack zone, which does not know the
+// earlier flows. Packets to the ports of earlier flows are dropped.
 func rebindScript(cluster string, zone uint16) string {
 	return fmt.Sprintf(`add table inet %[1]s
 add chain inet %[1]s forget { type filter hook prerouting priority raw; }
@@ -156,8 +154,8 @@ add rule inet %[1]s translate iifname %[2]q meta l4proto udp counter masquerade 
 `, cutTable, cluster, zone)
 }
 
-// narrow limits the path MTU between all clusters. With hole, it drops longer
-// packets silently; without, their senders get an error.
+// narrow limits the path MTU between all clusters. With hole, longer packets are
+// dropped without an error; otherwise, their senders get an error.
 func narrow(l Lab, mtu int, hole bool) error {
 	if err := checkPathMTU(mtu); err != nil {
 		return fmt.Errorf("narrow: %w", err)
@@ -192,7 +190,8 @@ func restorePaths(l Lab) error {
 	if err := l.setPathMTU(); err != nil {
 		return err
 	}
-	// Added first, so that the deletion cannot fail if nothing is cut.
+	// The table is added first, so that the deletion can't fail if nothing is
+	// cut.
 	return l.nftOnWAN("add table inet " + cutTable + "\ndelete table inet " + cutTable + "\n")
 }
 
@@ -200,7 +199,7 @@ func (l Lab) nftOnWAN(script string) error {
 	return runTool(script, "nsenter", "--net="+filepath.Join(netnsFolder, l.wanNetns()), "nft", "-f", "-")
 }
 
-// cutRules returns the cuts in force as nft prints them, with their counters.
+// cutRules returns the present cuts as nft prints them, with their counters.
 func cutRules(l Lab) []string {
 	out, err := outputOf("nsenter", "--net="+filepath.Join(netnsFolder, l.wanNetns()),
 		"nft", "list", "chain", "inet", cutTable, "forward")

@@ -21,7 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// mastersGroup is bound to cluster-admin by the API server itself.
+// mastersGroup is a group that the API server itself binds to cluster-admin.
 const mastersGroup = "system:masters"
 
 // certificate is a certificate with its key, both also in PEM.
@@ -42,7 +42,7 @@ type subject struct {
 
 // writePKI makes a new certificate authority for the cluster, and writes the files of
 // its components into its PKI directory: certificates, keys and kubeconfigs. All keys
-// are ECDSA: making them takes no time.
+// are ECDSA, because they are made fast.
 func (l Lab) writePKI(c Cluster) error {
 	dir := l.pkiDir(c)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -97,8 +97,8 @@ func (l Lab) writePKI(c Cluster) error {
 	return nil
 }
 
-// certificates lists the certificates of servers, and of clients without a kubeconfig,
-// by file name.
+// certificates returns the owners of certificates by file name: servers, and clients
+// without a kubeconfig.
 func certificates(c Cluster) map[string]subject {
 	list := map[string]subject{
 		"apiserver": {
@@ -121,8 +121,8 @@ func certificates(c Cluster) map[string]subject {
 	return list
 }
 
-// last is the address that a Service of type LoadBalancer in front of the API server has
-// to request: the certificate names no other one.
+// last returns the address that a Service of type LoadBalancer in front of the API
+// server has to request, because the certificate has no other address of a Service.
 func last(p netip.Prefix) netip.Addr {
 	a := p.Masked().Addr()
 	for next := a; p.Contains(next); next = next.Next() {
@@ -134,12 +134,12 @@ func last(p netip.Prefix) netip.Addr {
 func kubeletServer(n Node) string { return "kubelet-" + n.Name + "-server" }
 func kubeletClient(n Node) string { return "kubelet-" + n.Name }
 
-// kubeconfigs lists the users that get a kubeconfig, by file name.
+// kubeconfigs returns the users that get a kubeconfig, by file name.
 func kubeconfigs(c Cluster) map[string]subject {
 	list := map[string]subject{
 		"admin": {name: "lab-admin", group: mastersGroup},
-		// --use-service-account-credentials would make start-up 5 s slower. Without it,
-		// the user's own role is too small for most of the controllers.
+		// --use-service-account-credentials would make the start 5 s slower. Without it,
+		// most of the controllers need more rights than the user's own role has.
 		"controller-manager": {name: "system:kube-controller-manager", group: mastersGroup},
 		"scheduler":          {name: "system:kube-scheduler"},
 		"kube-proxy":         {name: "system:kube-proxy"},
@@ -150,7 +150,7 @@ func kubeconfigs(c Cluster) map[string]subject {
 	return list
 }
 
-// clientConfig names context, cluster and user after the cluster, so that the
+// clientConfig gives context, cluster and user the name of the cluster, so that the
 // files of all clusters of a lab can be merged.
 func (c Cluster) clientConfig(user string, ca, cert *certificate) clientcmdapi.Config {
 	name := c.contextName()
@@ -186,8 +186,8 @@ func (l Lab) mergeKubeconfigs() error {
 	return nil
 }
 
-// issue makes a key and a certificate for it, signed by parent. If parent is nil, the
-// certificate is signed by itself, and can sign others.
+// issue makes a key and a certificate, signed by parent. If parent is nil, the
+// certificate is signed with its own key, and can sign others.
 func issue(s subject, parent *certificate) (*certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -225,7 +225,7 @@ func template(s subject, serial *big.Int, now time.Time, authority bool) *x509.C
 	t := &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: s.name},
-		NotBefore:    now.Add(-time.Hour), // clocks of one machine agree; those of its virtual machines may not
+		NotBefore:    now.Add(-time.Hour), // clocks of one machine agree, but those of its virtual machines may differ
 		NotAfter:     now.AddDate(1, 0, 0),
 		DNSNames:     s.dns,
 	}

@@ -12,15 +12,15 @@ import (
 	"slices"
 )
 
-// The same in every cluster on purpose: equal addresses on both sides are the hardest
-// case for programs that connect clusters, and cost nothing here.
+// All clusters have the same ranges on purpose: equal addresses on both sides are the
+// hardest case for programs that connect clusters.
 const (
 	podNetwork     = "10.244.0.0/16" // node N of a cluster has 10.244.(N-1).0/24; see Lab.Pods
 	serviceNetwork = "10.96.0.0/16"
 	apiServiceIP   = "10.96.0.1"
-	dnsServiceIP   = "10.96.0.10" // promised to pods; the lab runs no DNS server
+	dnsServiceIP   = "10.96.0.10" // the kubelet gives it to pods; only `lab dns` makes a server there
 
-	// In clusters that have IPv6, too.
+	// The ranges of clusters that also have IPv6.
 	podNetwork6     = "fd00:10:244::/48" // node N of a cluster has fd00:10:244:(N-1)::/64
 	serviceNetwork6 = "fd00:10:96::/112"
 	apiServiceIP6   = "fd00:10:96::1"
@@ -28,8 +28,8 @@ const (
 	apiPort = 6443
 )
 
-// The limits follow from the address plan: nodes end at 10*9+8, the 16 load balancers of
-// the eighth cluster at 239.
+// The limits follow from the addresses: those of nodes end at 10*9+8, those of the 16
+// load balancers of the eighth cluster at 239.
 const (
 	maxClusters = 8
 	maxNodes    = 9
@@ -46,10 +46,10 @@ const (
 	cniBridge  = "bridge"
 	cniPTP     = "ptp" // routes to each pod, no bridge
 	cniFlannel = "flannel"
-	cniCalico  = "calico" // with its own IPAM: no pod has an address of its node's podCIDR
-	// cniVPC imitates clouds whose network knows each pod's address, as AWS's VPC
-	// CNI has it: nodes' pods have single addresses out of one network, and what
-	// leaves a node with an address that is not the node's or its pods' is dropped.
+	cniCalico  = "calico" // with its own IPAM: pods have no addresses in their node's podCIDR
+	// cniVPC imitates clouds whose network knows each pod's address, such as AWS's VPC
+	// CNI: the pods of all nodes have single addresses in one network. A packet that
+	// leaves a node is dropped if its source is neither the node nor one of its pods.
 	cniVPC    = "vpc"
 	cniCilium = "cilium" // perhaps with modes
 )
@@ -58,11 +58,11 @@ const (
 const (
 	proxyNFTables = "nftables"
 	proxyIPTables = "iptables"
-	proxyNone     = "none" // where Cilium replaces it
+	proxyNone     = "none" // Cilium replaces it
 )
 
-// Places of IPv6 in a cluster of both families. The first family is that of the API
-// server's Service, of pods' first addresses, and of Services that ask for no family.
+// Places of IPv6 in a cluster with both families. The first family is used for the API
+// server's Service, for pods' first addresses, and for Services that name no family.
 const (
 	ipv6First  = "first"
 	ipv6Second = "second"
@@ -72,21 +72,22 @@ const (
 // commands need no flags.
 type Lab struct {
 	Dir      string       `json:"-"`
-	Name     string       `json:"name"` // prefix of everything visible on the machine
-	WAN      netip.Prefix `json:"wan"`  // a /24 that all clusters see each other in
+	Name     string       `json:"name"` // prefix of all names on the machine
+	WAN      netip.Prefix `json:"wan"`  // a /24 in which all clusters see each other
 	Clusters []string     `json:"clusters"`
 	Nodes    int          `json:"nodes"` // per cluster
 	NAT      []string     `json:"nat,omitempty"`
-	MTU      int          `json:"mtu,omitempty"` // of the path between clusters; 0: that of the links, 1500
+	MTU      int          `json:"mtu,omitempty"` // of the path between clusters; 0: the links' MTU, 1500
 	LB       string       `json:"lb"`
-	// For single clusters, by name; the others have bridge, nftables and podNetwork.
+	// For single clusters, by name. Other clusters have bridge, nftables and podNetwork.
 	CNI    map[string]string         `json:"cni,omitempty"`
 	Proxy  map[string]string         `json:"proxy,omitempty"`
 	Pods   map[string][]netip.Prefix `json:"pods,omitempty"`
-	Liqo   map[string]string         `json:"liqo,omitempty"` // minor of its release, as in 1.2
+	Liqo   map[string]string         `json:"liqo,omitempty"` // the minor version, such as 1.2
 	IPv6   map[string]string         `json:"ipv6,omitempty"` // first or second
-	Images string                    `json:"images"`         // folder of *.tar that every node imports
-	// Loaded are archives that `lab load` imported, for nodes that are made again.
+	Images string                    `json:"images"`         // folder with the *.tar that every node imports
+	// Loaded has the archives that `lab load` has imported. Nodes that are made again
+	// need them.
 	Loaded []string `json:"loaded,omitempty"`
 }
 
@@ -94,17 +95,17 @@ type Lab struct {
 type Cluster struct {
 	Name   string
 	Behind bool       // behind a router that masquerades
-	Public netip.Addr // on the WAN: the first node's or the router's
-	// Subnet holds the nodes: the WAN, or a private network behind a router.
+	Public netip.Addr // on the WAN: the address of the first node or of the router
+	// Subnet is the network of the nodes: the WAN, or a private network behind a router.
 	Subnet  netip.Prefix
 	Gateway netip.Addr   // the nodes' default route
 	LBs     netip.Prefix // for services of type LoadBalancer: a /28 of Subnet
 	CNI     string
 	Modes   []string // of the network plugin
 	Proxy   string
-	Pods    []netip.Prefix // node N has a /24 of the N-th, and of the first again after the last
-	IPv6    string         // "": the cluster has IPv4 alone
-	Subnet6 netip.Prefix   // of the nodes, zero without IPv6
+	Pods    []netip.Prefix // node N has a /24 of the N-th network; after the last one, the first follows again
+	IPv6    string         // "": the cluster has only IPv4
+	Subnet6 netip.Prefix   // the network of the nodes; zero without IPv6
 	Nodes   []Node
 }
 
@@ -114,10 +115,10 @@ type Node struct {
 	Index   int // from 1
 	Address netip.Addr
 	PodCIDR netip.Prefix
-	// Zero in a cluster without IPv6.
+	// The IPv6 address and range are zero in a cluster without IPv6.
 	Address6 netip.Addr
 	PodCIDR6 netip.Prefix
-	// Singles are the addresses of its pods where they don't follow PodCIDR.
+	// Singles are the addresses of its pods if they are not in PodCIDR.
 	Singles []netip.Addr
 }
 
@@ -127,7 +128,8 @@ var clusterName = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
 // labName leaves room for "wan".
 var labName = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
 
-// reservedNames would collide with a namespace, a device or a file of the lab.
+// reservedNames returns the names that a namespace, a device or a file of the lab already
+// has.
 func reservedNames() []string {
 	return []string{"all", "bin", "default", "host", "kubeconfig", "lo", "lock", "wan"}
 }
@@ -187,8 +189,8 @@ func (l Lab) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkPathMTU refuses MTUs that no path between clusters would have. Below 1280, pods'
-// IPv6 sockets would fail for a reason that is hard to find.
+// checkPathMTU refuses values that no path between clusters would have. Below 1280, pods'
+// IPv6 sockets would fail, and the reason would be hard to find.
 func checkPathMTU(mtu int) error {
 	if mtu < 1280 || mtu > 1500 {
 		return fmt.Errorf("path MTU %d: want 1280 to 1500", mtu)
@@ -242,14 +244,14 @@ func (l Lab) Plan() []Cluster {
 	return clusters
 }
 
-// podCIDR is the n-th /24 of the cluster's pod network, or of one of its networks.
+// podCIDR returns the n-th /24 of the cluster's pod network, or of one of its networks.
 func (c Cluster) podCIDR(n int) netip.Prefix {
 	b := c.Pods[(n-1)%len(c.Pods)].Addr().As4()
 	b[2] += byte(n - 1)
 	return netip.PrefixFrom(netip.AddrFrom4(b), 24)
 }
 
-// podCIDR6 is the n-th /64 of podNetwork6.
+// podCIDR6 returns the n-th /64 of podNetwork6.
 func podCIDR6(n int) netip.Prefix {
 	b := netip.MustParsePrefix(podNetwork6).Addr().As16()
 	b[7] = byte(n - 1)
@@ -259,8 +261,8 @@ func podCIDR6(n int) netip.Prefix {
 // podsOfVPC is the largest number of pods on a node of a VPC.
 const podsOfVPC = 40
 
-// singles are the addresses of the n-th node's pods in a VPC. They are spread over one
-// network, so that no two of them make a prefix of one node.
+// singles returns the addresses of the n-th node's pods in a VPC. They are spread over
+// one network, so that no two of them form a prefix that belongs to one node.
 func (c Cluster) singles(n, nodes int) []netip.Addr {
 	if c.CNI != cniVPC {
 		return nil
@@ -275,34 +277,35 @@ func (c Cluster) singles(n, nodes int) []netip.Addr {
 }
 
 const (
-	vpcNetwork = 1 // that of the second nodes of other clusters: their pods can have the same addresses
-	vpcFirst   = 4 // as in a subnet of AWS; the first is the pods' gateway
+	vpcNetwork = 1 // the network of the second nodes in other clusters, so that pods there can have the same addresses
+	vpcFirst   = 4 // as in a subnet of AWS; the first address is the pods' gateway
 )
 
-// networkPlugins returns all network plugins of the lab.
 func networkPlugins() []string {
 	return []string{cniBridge, cniPTP, cniFlannel, cniCalico, cniVPC, cniCilium}
 }
 
-// ownRoutes tells that a network plugin makes the routes and rules between nodes itself.
+// ownRoutes reports whether a network plugin makes the routes and rules between nodes
+// itself.
 func ownRoutes(cni string) bool { return cni == cniFlannel || cni == cniCalico || cni == cniCilium }
 
-// private returns the network of the index-th cluster if it is behind a router.
-// It depends on the WAN, so that labs side by side have different ones.
+// private returns the network of the index-th cluster if it is behind a router. The
+// network depends on the WAN, so that labs on the same machine have different ones.
 func (l Lab) private(index int) netip.Prefix {
 	wan := l.WAN.Addr().As4()
 	block := (int(wan[1]) + int(wan[2])) % 15 // 172.30.0.0/24: 0
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, byte(100 + 10*block + index), 0}), 24)
 }
 
-// subnet6 returns the network of the index-th cluster's nodes. It depends on the WAN, too.
+// subnet6 returns the network of the index-th cluster's nodes. It also depends on the
+// WAN.
 func (l Lab) subnet6(index int) netip.Prefix {
 	wan := l.WAN.Addr().As4()
 	return netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfd, 0x1b, wan[1], wan[2], 5: byte(index)}), 64)
 }
 
-// gateway6 is the nodes' default route: the WAN's router, which has an address in each
-// of these networks.
+// gateway6 returns the nodes' default gateway: the WAN's router, which has an address in
+// each of these networks.
 func (c Cluster) gateway6() netip.Addr { return host6(c.Subnet6, 0xfe) }
 
 // Cluster returns the named cluster.
@@ -315,7 +318,7 @@ func (l Lab) Cluster(name string) (Cluster, error) {
 	return Cluster{}, fmt.Errorf("cluster %q: not in this lab, which has %v", name, l.Clusters)
 }
 
-// Node returns the node called name, its number, or the first one for "".
+// Node returns the node with this name or number; "" means the first node.
 func (c Cluster) Node(name string) (Node, error) {
 	for _, n := range c.Nodes {
 		if name == "" || name == n.Name || name == fmt.Sprint(n.Index) {
@@ -325,21 +328,21 @@ func (c Cluster) Node(name string) (Node, error) {
 	return Node{}, fmt.Errorf("node %q: not in cluster %s, which has %d", name, c.Name, len(c.Nodes))
 }
 
-// addresses are those of a node, the first family's first.
+// addresses returns the addresses of a node, that of the first family first.
 func (c Cluster) addresses(n Node) []netip.Addr { return byFamily(c.IPv6, n.Address, n.Address6) }
 
-// APIServer returns the URL of the cluster's API server, as clients on this
-// machine, nodes and pods of all clusters know it.
+// APIServer returns the URL of the cluster's API server. It is the same on this machine,
+// on nodes, and in pods of all clusters.
 func (c Cluster) APIServer() string {
 	return fmt.Sprintf("https://%s", netip.AddrPortFrom(c.Nodes[0].Address, apiPort))
 }
 
-// contextName is the cluster's context in the kubeconfig of its lab, which is a separate
-// file.
+// contextName returns the name of the cluster's context in the kubeconfig of the lab,
+// which is a separate file.
 func (c Cluster) contextName() string { return "lab-" + c.Name }
 
-// hostAddress is the address of this machine on the WAN; wanRouter routes between
-// clusters.
+// hostAddress returns the address of this machine on the WAN. The WAN router routes
+// between clusters.
 func (l Lab) hostAddress() netip.Addr { return host(l.WAN, 1) }
 func (l Lab) wanRouter() netip.Addr   { return host(l.WAN, 254) }
 
@@ -366,7 +369,6 @@ func (l Lab) routers() []string {
 	return names
 }
 
-// netns lists all network namespaces of the lab.
 func (l Lab) netns() []string {
 	names := l.routers()
 	for _, c := range l.Plan() {
@@ -377,7 +379,6 @@ func (l Lab) netns() []string {
 	return names
 }
 
-// cgroups lists the control groups of the lab.
 func (l Lab) cgroups() []string {
 	var names []string
 	for _, c := range l.Plan() {
@@ -402,8 +403,8 @@ func host6(network netip.Prefix, n int) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// byFamily returns the values of both families, the first family's first, or that of
-// IPv4 in a cluster without IPv6.
+// byFamily returns the values of both families, that of the first family first. In a
+// cluster without IPv6, it returns only that of IPv4.
 func byFamily[T any](ipv6 string, v4, v6 T) []T {
 	switch ipv6 {
 	case ipv6First:
@@ -428,7 +429,7 @@ func readLab(dir string) (Lab, error) {
 	return l, l.Validate()
 }
 
-// write stores the lab; a reader sees the old content or the new one.
+// write stores the lab. A reader sees either the old content or the new one.
 func (l Lab) write() error {
 	return writeJSON(l.path(labFile), l)
 }

@@ -38,8 +38,8 @@ func startNode(netns, lab string, spec nodeSpec) (ended <-chan struct{}, err err
 	if err := unix.Flock(int(life.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", life.Name(), err)
 	}
-	// nsenter enters the network and then becomes the lab. Not `ip netns exec`:
-	// that mounts a new /sys, which hides the cgroups.
+	// nsenter enters the network, and then becomes the lab. `ip netns exec` can't
+	// be used, because it mounts a new /sys, which hides the cgroups.
 	cmd := exec.Command("nsenter", "--net="+filepath.Join(netnsFolder, netns), lab, nodeInitCommand, spec.Dir)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{life}
@@ -59,8 +59,8 @@ func startNode(netns, lab string, spec nodeSpec) (ended <-chan struct{}, err err
 	return gone, nil
 }
 
-// lifeFile is locked as long as the PID 1 of its folder's node lives. That
-// process has it open as lifeDescriptor.
+// lifeFile is locked while the PID 1 of its folder's node lives. This process has
+// the file open as lifeDescriptor.
 const (
 	lifeFile       = "life"
 	lifeDescriptor = 3
@@ -76,9 +76,9 @@ func lives(nodeDir string) bool {
 	return errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// running returns the nodes of the lab that run, as findNodes does. A process
-// can't be recognized while it is becoming another program, so running looks
-// again as long as a node lives that it has not found.
+// running returns the running nodes of the lab, in the form of findNodes. A
+// process can't be recognized while it is becoming another program, so running
+// searches again while a node lives that it has not found.
 func (l Lab) running() (map[string]int, error) {
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(pollInterval) {
 		found, err := findNodes(l.Dir)
@@ -103,7 +103,7 @@ func (l Lab) running() (map[string]int, error) {
 }
 
 // findNodes returns the PID 1 of each node of the lab in labDir, by the node's
-// folder, with this machine's pids. It looks at processes, not at a record: a
+// folder, with this machine's pids. It looks at processes and needs no record: a
 // record may be missing after a crash, or name a reused pid.
 func findNodes(labDir string) (map[string]int, error) {
 	entries, err := os.ReadDir("/proc")
@@ -123,13 +123,13 @@ func findNodes(labDir string) (map[string]int, error) {
 	return found, nil
 }
 
-// nodeOf returns the node folder whose PID 1 is pid; "" if pid is none.
+// nodeOf returns the node folder whose PID 1 is pid; "" if there is none.
 func nodeOf(pid int) string {
 	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		return ""
 	}
-	// Before nsenter becomes the lab, its arguments end like the lab's.
+	// Before nsenter becomes the lab, its arguments end with the lab's arguments.
 	argv := strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")
 	if len(argv) < 3 || argv[len(argv)-2] != nodeInitCommand {
 		return ""
@@ -142,7 +142,8 @@ func nodeOf(pid int) string {
 }
 
 // firstOfNamespace reports, from /proc/PID/status, whether the process is the
-// first one of a pid namespace directly below the reader's, and not a zombie.
+// first one of a pid namespace directly below the reader's. It is false for a
+// zombie.
 func firstOfNamespace(status []byte) bool {
 	for line := range bytes.Lines(status) {
 		fields := bytes.Fields(line)
@@ -156,9 +157,9 @@ func firstOfNamespace(status []byte) bool {
 	return false
 }
 
-// killNode ends a node with all its processes, and waits until its PID 1 is gone,
-// which is the last one to end. It identifies the process again by a handle that
-// can't come to mean another process.
+// killNode ends a node with all its processes, and waits until its PID 1 has
+// ended, which is the last of them. It identifies the process by a handle that
+// can never mean another process.
 func killNode(pid int, dir string, timeout time.Duration) error {
 	handle, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -171,7 +172,7 @@ func killNode(pid int, dir string, timeout time.Duration) error {
 	deadline := time.Now().Add(timeout)
 	for nodeOf(pid) != dir {
 		if !lives(dir) || time.Now().After(deadline) {
-			return nil // ended meanwhile, and the pid may be another process's
+			return nil // it has ended meanwhile, and another process may have its pid
 		}
 		time.Sleep(pollInterval)
 	}

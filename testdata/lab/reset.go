@@ -43,7 +43,6 @@ func (m mark) listing(fresh mark) listing {
 	return all
 }
 
-// marked reads the mark of l.
 func (l Lab) marked() (m mark, err error) {
 	text, err := os.ReadFile(l.path(markFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -58,7 +57,6 @@ func (l Lab) marked() (m mark, err error) {
 	return m, nil
 }
 
-// look lists the present state of the lab.
 func (l Lab) look(ctx context.Context) (m mark, err error) {
 	nodes, err := l.running()
 	if err != nil {
@@ -101,11 +99,11 @@ func (l Lab) ofClusters(read func(api, Cluster) (objects, error)) (map[string]ob
 	return all, group.Wait()
 }
 
-// settled is the time without a change after which a lab counts as fresh: a cluster's controllers
-// still act for a second or two after its nodes are ready.
+// settled is the time without a change after which a lab counts as fresh. A cluster's controllers
+// still work for a second or two after its nodes are ready.
 const settled = 3 * time.Second
 
-// markLab stores the state of the lab once that no longer changes.
+// markLab stores the state of the lab when it does not change any more.
 func (l Lab) markLab(ctx context.Context, made string, r *reporter) error {
 	if err := l.resettable(); err != nil {
 		return err
@@ -139,7 +137,7 @@ func (l Lab) markLab(ctx context.Context, made string, r *reporter) error {
 	return nil
 }
 
-// complete reports objects that controllers of a new cluster have not made yet.
+// complete returns an error if controllers of a new cluster have not made all of their objects yet.
 func (m mark) complete() error {
 	for cluster, found := range m.Objects {
 		for name, o := range found {
@@ -159,10 +157,10 @@ func (m mark) complete() error {
 	return nil
 }
 
-// leftError lists the things that somebody has left in a lab.
+// leftError lists the objects that somebody has left in a lab.
 type leftError struct {
 	lines  []string
-	remade []string // things that were made again, because nothing else cleans them
+	remade []string // nodes or clusters that were made again, because nothing else removes these objects
 }
 
 func (e *leftError) Error() string {
@@ -173,9 +171,9 @@ func (e *leftError) Error() string {
 	return text
 }
 
-// reset restores the state of the mark. It removes things that an admin can remove: objects,
+// reset restores the state of the mark. It removes objects that an admin can remove: API objects,
 // images, cuts. It starts dead nodes. If differences remain after patience, it returns them as a
-// *leftError, and makes the nodes or clusters that have them again.
+// *leftError, and makes the nodes or clusters with differences again.
 func (l Lab) reset(ctx context.Context, patience time.Duration, r *reporter) error {
 	fresh, err := l.marked()
 	if err != nil {
@@ -194,7 +192,7 @@ func (l Lab) reset(ctx context.Context, patience time.Duration, r *reporter) err
 	}
 	left := diff(fresh.listing(fresh), now.listing(fresh))
 	if len(left) == 0 {
-		return l.write() // without archives that were loaded since
+		return l.write() // without the archives that were loaded since the mark
 	}
 	remade, err := l.remake(ctx, differingSections(fresh.listing(fresh), now.listing(fresh)), r)
 	if err != nil {
@@ -209,7 +207,6 @@ func (l Lab) reset(ctx context.Context, patience time.Duration, r *reporter) err
 	return errors.Join(&leftError{left, remade}, err)
 }
 
-// revive starts dead nodes.
 func (l Lab) revive(ctx context.Context, r *reporter) error {
 	nodes, err := l.running()
 	if err != nil {
@@ -218,7 +215,7 @@ func (l Lab) revive(ctx context.Context, r *reporter) error {
 	if l.networkComplete() && len(nodes) == len(l.cgroups()) {
 		return nil
 	}
-	// A kubelet makes its Node only when it starts: `up` would wait for it.
+	// A kubelet creates its Node only when it starts, and `up` would wait for the Node.
 	unknown, err := l.unregistered(ctx, nodes)
 	if err != nil {
 		return err
@@ -229,8 +226,8 @@ func (l Lab) revive(ctx context.Context, r *reporter) error {
 	return up(ctx, l, r)
 }
 
-// unregistered returns the running nodes, by folder, whose Nodes are gone. If the first node of a
-// cluster is dead, nothing is known about that cluster.
+// unregistered returns the running nodes without a Node, by folder. If the first node of a cluster
+// is dead, nothing is known about that cluster.
 func (l Lab) unregistered(ctx context.Context, nodes map[string]int) (map[string]int, error) {
 	out := map[string]int{}
 	for _, c := range l.Plan() {
@@ -255,12 +252,12 @@ func (l Lab) unregistered(ctx context.Context, nodes map[string]int) (map[string
 	return out, nil
 }
 
-// leadBack removes things that an admin can remove, and returns the state as soon as it matches the
-// mark, or after patience.
+// leadBack removes objects that an admin can remove, and returns the state as soon as it matches
+// the mark, or after patience.
 func (l Lab) leadBack(ctx context.Context, fresh mark, patience time.Duration) (mark, error) {
 	for began := time.Now(); ; {
 		step := time.Now()
-		// Half of the time is for programs with finalizers on objects.
+		// Half of the time is for programs that remove finalizers from objects.
 		now, equal, err := l.step(ctx, fresh, time.Since(began) > patience/2)
 		switch {
 		case ctx.Err() != nil:
@@ -272,13 +269,13 @@ func (l Lab) leadBack(ctx context.Context, fresh mark, patience time.Duration) (
 		case time.Since(began) > patience:
 			return l.look(ctx)
 		}
-		// The awaited programs need the machine, too.
+		// These programs need the machine, too.
 		time.Sleep(max(200*time.Millisecond, time.Since(step)))
 	}
 }
 
-// step removes things that can be removed now, and compares. It looks at the nodes only if the
-// objects match: nodes follow them.
+// step removes objects that can be removed now, and compares. It compares the nodes only if the
+// objects match, because the state of the nodes follows from the objects.
 func (l Lab) step(ctx context.Context, fresh mark, impatient bool) (now mark, equal bool, err error) {
 	now.Objects, err = l.ofClusters(func(a api, c Cluster) (objects, error) { return a.clean(ctx, fresh.Objects[c.Name], impatient) })
 	if err != nil {
@@ -301,8 +298,8 @@ func (l Lab) step(ctx context.Context, fresh mark, impatient bool) (now mark, eq
 	return now, len(diff(fresh.listing(fresh), now.listing(fresh))) == 0, nil
 }
 
-// tidy removes from nodes things without an owner: images that were loaded since, and the bridge
-// that the network plugin makes with the first pod of a node and keeps.
+// tidy removes from nodes what no object owns: images that were loaded since the mark, and the
+// bridge that the network plugin makes for the first pod of a node and keeps.
 func (l Lab) tidy(fresh, now mark) error {
 	for _, c := range l.Plan() {
 		for _, n := range c.Nodes {
@@ -335,8 +332,8 @@ func (l Lab) tidy(fresh, now mark) error {
 	return nil
 }
 
-// remake makes again the things that the sections of a listing belong to: a node, a cluster, or,
-// for the network between them, everything.
+// remake makes again the parts of the lab to which the sections of a listing belong: a node, a
+// cluster, or, for the network between clusters, everything.
 func (l Lab) remake(ctx context.Context, sections []string, r *reporter) (what []string, err error) {
 	nodes, err := l.running()
 	if err != nil {
@@ -376,8 +373,8 @@ func (l Lab) remake(ctx context.Context, sections []string, r *reporter) (what [
 	return what, up(ctx, l, r)
 }
 
-// makeFresh returns when a fresh and marked lab as asked exists, with archives loaded. It resets an
-// existing lab that was made from the same files, and replaces any other.
+// makeFresh returns when a fresh and marked lab with the requested shape exists, with archives
+// loaded. It resets an existing lab that was made from the same files, and replaces any other.
 func makeFresh(ctx context.Context, asked Lab, archives []string, patience time.Duration, r *reporter) error {
 	made, err := asked.madeOf(archives)
 	if err != nil {
@@ -403,7 +400,7 @@ func makeFresh(ctx context.Context, asked Lab, archives []string, patience time.
 	if err != nil {
 		return err
 	}
-	if !exists(asked.path(lockFile)) { // `down` removes it with its folder
+	if !exists(asked.path(lockFile)) { // `down` removes the lock with its folder
 		if err := lock(ctx, asked.Dir, r); err != nil {
 			return err
 		}
@@ -420,8 +417,9 @@ func makeFresh(ctx context.Context, asked Lab, archives []string, patience time.
 	return asked.markLab(ctx, made, r)
 }
 
-// resettable refuses labs whose programs keep a record of all that was: Calico and Cilium of
-// the addresses of pods, flannel of its device, Liqo of clusters. It would be fought over.
+// resettable refuses labs with programs that keep a record of earlier objects: Calico and Cilium of
+// the addresses of pods, flannel of its device, Liqo of clusters. After a reset, such a program
+// would act on its record.
 func (l Lab) resettable() error {
 	for _, c := range l.Plan() {
 		keeper := c.CNI
@@ -435,7 +433,7 @@ func (l Lab) resettable() error {
 	return nil
 }
 
-// madeOf identifies the programs and images from which a lab is made.
+// madeOf returns a hash of the programs and images from which a lab is made.
 func (l Lab) madeOf(archives []string) (string, error) {
 	from, err := l.supplies()
 	if err != nil {

@@ -97,7 +97,6 @@ func (s *supervisor) start(name string, stdin *os.File, argv ...string) (<-chan 
 	return ended, nil
 }
 
-// run runs a process to its end.
 func (s *supervisor) run(name string, stdin *os.File, argv ...string) error {
 	ended, err := s.start(name, stdin, argv...)
 	if err != nil {

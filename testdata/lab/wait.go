@@ -21,14 +21,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// maxFailures is how often a component may end during start-up. Under load, one
-// of them may give up waiting for another once or twice.
+// maxFailures is how often a component may end during the start. Under load, a
+// component may give up waiting for another one once or twice.
 const maxFailures = 4
 
 // tailLines is the number of lines of a log in an error.
 const tailLines = 15
 
-// componentError is a component that keeps ending, or was not ready in time.
+// componentError says that a component ends again and again, or was not ready in
+// time.
 type componentError struct {
 	node, component, reason string
 	log                     string // path
@@ -45,8 +46,8 @@ func (l Lab) componentError(n Node, component, reason string) *componentError {
 }
 
 // awaitCluster returns when all nodes of c are ready and pods can be created. It
-// also reports the events of the nodes that were just started. started has these
-// nodes by folder, with the channels from startNode.
+// also reports the events of the nodes that were just started. started has the
+// channels from startNode, by the folders of these nodes.
 func (l Lab) awaitCluster(ctx context.Context, c Cluster, started map[string]<-chan struct{}, r *reporter) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, n := range c.Nodes {
@@ -59,7 +60,7 @@ func (l Lab) awaitCluster(ctx context.Context, c Cluster, started map[string]<-c
 		if err := l.awaitAPI(ctx, c, r); err != nil {
 			return err
 		}
-		return waited // ends followNode
+		return waited // this ends followNode
 	})
 	if err := group.Wait(); !errors.Is(err, waited) {
 		return err
@@ -67,8 +68,8 @@ func (l Lab) awaitCluster(ctx context.Context, c Cluster, started map[string]<-c
 	return nil
 }
 
-// followNode prints the milestones of a node until ctx is done, and returns an
-// error as soon as one of its components will not come up.
+// followNode prints the milestones of a node until ctx is done. It returns an
+// error as soon as one of the node's components can't start.
 func (l Lab) followNode(ctx context.Context, n Node, ended <-chan struct{}, r *reporter) error {
 	failures := map[string]int{}
 	read := 0
@@ -80,7 +81,7 @@ func (l Lab) followNode(ctx context.Context, n Node, ended <-chan struct{}, r *r
 		for line := range bytes.Lines(data[min(read, len(data)):]) {
 			var e event
 			if !bytes.HasSuffix(line, []byte("\n")) || json.Unmarshal(line, &e) != nil {
-				break // half written
+				break // the line is incomplete
 			}
 			read += len(line)
 			if e.Reached != "" {
@@ -102,8 +103,9 @@ func (l Lab) followNode(ctx context.Context, n Node, ended <-chan struct{}, r *r
 	}
 }
 
-// awaitAPI gives every node its pod CIDR and waits until it is ready, and
-// until the default ServiceAccount exists, without which no pod is admitted.
+// awaitAPI gives each node its pod CIDR and waits until the node is ready. It
+// also waits for the default ServiceAccount, because without it no pod is
+// admitted.
 func (l Lab) awaitAPI(ctx context.Context, c Cluster, r *reporter) error {
 	first := c.Nodes[0]
 	api, err := apiClient(l.adminKubeconfig(c))
@@ -139,9 +141,8 @@ func (l Lab) awaitAPI(ctx context.Context, c Cluster, r *reporter) error {
 	return group.Wait()
 }
 
-// awaitNode reports whether n is ready. The lab gave the CNI plugin of a node its
-// range, so it writes the same range into the Node, where it can be set only
-// once.
+// awaitNode reports whether n is ready. It writes the range that the CNI plugin
+// of the node has into the Node, where it can be set only once.
 func awaitNode(ctx context.Context, api kubernetes.Interface, c Cluster, n Node) (bool, error) {
 	nodes := api.CoreV1().Nodes()
 	node, err := nodes.Get(ctx, n.Name, metav1.GetOptions{})
@@ -170,8 +171,8 @@ func awaitNode(ctx context.Context, api kubernetes.Interface, c Cluster, n Node)
 	return false, nil
 }
 
-// markDown records that a node that is about to be started does not run:
-// otherwise the API server would report it as ready for 40 s after its end.
+// markDown records that a node does not run, before it is started. Otherwise the
+// API server would report the node as ready for 40 s after its end.
 func (l Lab) markDown(ctx context.Context, c Cluster, n Node) error {
 	api, err := apiClient(l.adminKubeconfig(c))
 	if err != nil {
@@ -195,7 +196,8 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// tooLate blames a component if err is the deadline: then nothing else is known.
+// tooLate names a component as the cause if err is the deadline, because then
+// nothing else is known.
 func (l Lab) tooLate(n Node, component, what string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return l.componentError(n, component, what+" in time")
@@ -203,8 +205,8 @@ func (l Lab) tooLate(n Node, component, what string, err error) error {
 	return err
 }
 
-// poll returns when done returns true. An error of done counts only when ctx
-// ends: a starting cluster answers with all kinds of errors.
+// poll returns when done returns true. Errors of done don't count until ctx ends,
+// because a starting cluster returns errors of all kinds.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	var last error
 	for {

@@ -1,7 +1,7 @@
-// Package geneve takes the place of Liqo's package of this name in the images
-// that the lab runs: VXLAN where Liqo has Geneve, which not every kernel has that
-// the tests run on. Peers, identifiers, port and MTU are the same, so Liqo's
-// controllers see no difference. build/liqo.sh overlays it.
+// Package geneve replaces Liqo's package with this name in the images that the lab
+// runs. It makes VXLAN devices, because not every kernel of the tests has Geneve.
+// Peers, identifiers, port and MTU are the same, so Liqo's controllers see no
+// difference. build/liqo.sh puts it in place.
 package geneve
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// EnsureGeneveInterfacePresence makes a device with one other end, and replaces
-// one that differs.
+// EnsureGeneveInterfacePresence makes a device with one peer, and replaces a
+// device that differs.
 func EnsureGeneveInterfacePresence(name, local, remote string, id uint32, disableARP bool, mtu int, port uint16) error {
 	want := &netlink.Vxlan{
 		LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu, TxQLen: 1000},
@@ -55,7 +55,7 @@ func EnsureGeneveInterfacePresence(name, local, remote string, id uint32, disabl
 	return nil
 }
 
-// EnsureGeneveInterfaceAbsence deletes the device, if it is there.
+// EnsureGeneveInterfaceAbsence deletes the device if it exists.
 func EnsureGeneveInterfaceAbsence(name string) error {
 	found, err := device(name)
 	if err != nil || found == nil {
@@ -64,7 +64,7 @@ func EnsureGeneveInterfaceAbsence(name string) error {
 	return netlink.LinkDel(found)
 }
 
-// ListGeneveInterfaces returns all VXLAN devices; the callers pick theirs by name.
+// ListGeneveInterfaces returns all VXLAN devices. The callers select by name.
 func ListGeneveInterfaces() ([]netlink.Link, error) {
 	all, err := netlink.LinkList()
 	if err != nil {
@@ -79,7 +79,7 @@ func ListGeneveInterfaces() ([]netlink.Link, error) {
 	return vxlans, nil
 }
 
-// device returns nil where there is none.
+// device returns nil if the device does not exist.
 func device(name string) (netlink.Link, error) {
 	link, err := netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {

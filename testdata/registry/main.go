@@ -1,12 +1,12 @@
-// Command registry is a real registry of images for nodes of the lab: CNCF's
-// distribution, which asks for a password, with TLS by an authority of its own.
+// Command registry is a real image registry for nodes of the lab: CNCF's distribution,
+// with a password, and with TLS by its own certificate authority.
 //
 //	registry -listen ADDRESS:PORT -hosts DIR -user NAME -password WORD [-load IMAGE.tar=NAME:TAG]...
 //
-// It keeps images in memory until it ends. DIR is where containerd looks for who to
-// trust, see config_path in testdata/lab/components.go: this program writes
-// DIR/ADDRESS:PORT there. It says "ready" on its standard output once it serves the
-// images that it was to load.
+// It keeps images in memory until it ends. DIR is the folder in which containerd reads
+// which registries it trusts, see config_path in testdata/lab/components.go: this
+// program writes DIR/ADDRESS:PORT. It prints "ready" when it serves the images of the
+// -load flags.
 package main
 
 import (
@@ -48,14 +48,13 @@ func main() {
 	}
 }
 
-// options are what the program was told.
 type options struct {
 	listen, hosts, user, password string
 	images                        []string // FILE=NAME:TAG
 }
 
 func run(args []string) error {
-	logrus.SetLevel(logrus.FatalLevel) // of the libraries, to which an image that is not there yet is an error
+	logrus.SetLevel(logrus.FatalLevel) // of the libraries, which report an image that is not loaded yet as an error
 	var o options
 	flags := flag.NewFlagSet("registry", flag.ContinueOnError)
 	flags.StringVar(&o.listen, "listen", "", "address and port")
@@ -85,7 +84,7 @@ func run(args []string) error {
 	return <-ended
 }
 
-// serve has the registry listen, and those who read o.hosts trust it.
+// serve starts the registry, and makes the readers of o.hosts trust it.
 func (o options) serve(ctx context.Context) (ended <-chan error, trust *x509.CertPool, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
 	if err != nil {
@@ -99,7 +98,6 @@ func (o options) serve(ctx context.Context) (ended <-chan error, trust *x509.Cer
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, nil, err
 	}
-	// The same file could hold users of several registries: each has its own folder.
 	hash, err := bcrypt.GenerateFromPassword([]byte(o.password), bcrypt.MinCost)
 	if err != nil {
 		return nil, nil, err
@@ -117,9 +115,9 @@ func (o options) serve(ctx context.Context) (ended <-chan error, trust *x509.Cer
 	config := &configuration.Configuration{
 		Storage: configuration.Storage{"inmemory": configuration.Parameters{}},
 		Auth:    configuration.Auth{"htpasswd": configuration.Parameters{"realm": "the lab's images", "path": users}},
-		Catalog: configuration.Catalog{MaxEntries: 100}, // refuses to start without
+		Catalog: configuration.Catalog{MaxEntries: 100}, // the registry does not start without it
 	}
-	config.HTTP.Secret = o.password // of uploads; without, it warns
+	config.HTTP.Secret = o.password // of uploads; without it, the registry warns
 	server := &http.Server{
 		Handler:           handlers.NewApp(ctx, config),
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
@@ -132,7 +130,7 @@ func (o options) serve(ctx context.Context) (ended <-chan error, trust *x509.Cer
 	return done, trust, nil
 }
 
-// load pushes an archive as anybody would.
+// load pushes an archive as a usual client would.
 func (o options) load(image string, trust *x509.CertPool) error {
 	file, tag, ok := strings.Cut(image, "=")
 	if !ok {
@@ -151,11 +149,12 @@ func (o options) load(image string, trust *x509.CertPool) error {
 		remote.WithTransport(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12}}))
 }
 
-// certificates are of a server at an address, and of the authority that vouches for it.
+// certificates returns the certificate of a server at an address, and of the authority
+// that signed it.
 func certificates(address net.IP) (server tls.Certificate, authority []byte, err error) {
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "registry-ca"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), // no lab lasts longer
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), // no lab exists longer
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,12 +1,12 @@
 //go:build linux
 
-// Command udptunnel is a gateway that is not ours, for tests: it serves the kinds of
+// Command udptunnel is a gateway that is not ours, for tests. It implements the kinds in
 // examples/networking/another-kind/udp.yaml. One pod is the gateway of one UDPServer or
-// UDPClient. Its tunnel is a TUN device whose packets travel in UDP as they are: whoever
-// reaches the port can read them and add some.
+// UDPClient. Its tunnel is a TUN device. Packets travel unencrypted in UDP: every host
+// that reaches the port can read and add packets.
 //
-// The tunnel is its own. What it has to have in common with the cluster's nodes, and how
-// addresses are translated, package gateway computes.
+// Only the tunnel is its own. Package gateway computes what the gateway has in common
+// with the cluster's nodes, and how addresses are translated.
 package main
 
 import (
@@ -41,9 +41,9 @@ import (
 
 const (
 	device = "udp-tunnel"
-	// often is how often it looks at the API, and pings.
+	// often is the interval of reads from the API, and of pings.
 	often = 500 * time.Millisecond
-	// silence is without an answer of the peer: it is gone.
+	// silence is the time without an answer after which the peer counts as gone.
 	silence = 3 * time.Second
 )
 
@@ -91,11 +91,12 @@ func run(ctx context.Context) error {
 type tunnelGateway struct {
 	api    client.Client
 	kernel *linux.Kernel
-	tunnel *tunnel // nil before it is known what for
+	tunnel *tunnel // nil until the tunnel's parameters are known
 	of     types.UID
 }
 
-// look makes the gateway what the API says, and says there what it is.
+// look applies the state in the API to the gateway, and reports the gateway's state
+// there.
 func (g *tunnelGateway) look(ctx context.Context) error {
 	o, role, err := g.mine(ctx)
 	if err != nil {
@@ -112,7 +113,7 @@ func (g *tunnelGateway) look(ctx context.Context) error {
 		}
 	}
 	if g.of != o.GetUID() {
-		return errors.New("another gateway: this pod ends") // its Deployment makes the next one
+		return errors.New("another gateway: this pod ends") // the Deployment starts the next pod
 	}
 	g.tunnel.dial(in.Peers[0].Endpoint)
 	state, err := gateway.Compute(in)
@@ -125,7 +126,7 @@ func (g *tunnelGateway) look(ctx context.Context) error {
 	return g.report(ctx, o, role, in)
 }
 
-// mine is the one gateway that there is.
+// mine returns the only gateway.
 func (g *tunnelGateway) mine(ctx context.Context) (*unstructured.Unstructured, gateway.Role, error) {
 	for kind, role := range map[string]gateway.Role{"UDPServer": gateway.Server, "UDPClient": gateway.Client} {
 		var list unstructured.UnstructuredList
@@ -139,7 +140,7 @@ func (g *tunnelGateway) mine(ctx context.Context) (*unstructured.Unstructured, g
 		}
 	}
 	if g.tunnel != nil {
-		os.Exit(0) // what it has in the kernel ends with the pod
+		os.Exit(0) // its state in the kernel ends with the pod
 	}
 	return nil, 0, errors.New("there is no UDPServer or UDPClient")
 }
@@ -156,7 +157,7 @@ func (g *tunnelGateway) inputs(ctx context.Context, o *unstructured.Unstructured
 	}
 	port, _, _ := unstructured.NestedInt64(o.Object, "spec", "port")
 	mtu, _, _ := unstructured.NestedInt64(o.Object, "spec", "mtu")
-	// The key is not used, and has to be one.
+	// The key is not used, but must be valid.
 	p := gateway.Peer{ClusterID: o.GetLabels()["tunnels.example/peer"], Role: role, MTU: int(mtu), PrivateKey: gateway.PrivateKey{1}}
 	if role == gateway.Server {
 		p.ListenPort = uint16(port)
@@ -202,7 +203,7 @@ func cidrs(c networkingv1beta1.ClusterConfigCIDR) (out gateway.CIDRs) {
 	return out
 }
 
-// byOwnDevice is the state of a gateway whose tunnel is no WireGuard device.
+// byOwnDevice returns the state for a gateway whose tunnel is no WireGuard device.
 func byOwnDevice(s gateway.KernelState) gateway.KernelState {
 	own := func(name *string) {
 		if *name == gateway.TunnelDevice {
@@ -253,8 +254,8 @@ func (g *tunnelGateway) report(ctx context.Context, o *unstructured.Unstructured
 	return g.api.Status().Patch(ctx, &c, client.MergeFrom(old))
 }
 
-// tunnel is a TUN device, and the socket that its packets leave by. A datagram of one
-// byte is a ping, or the answer to one; a packet is longer.
+// tunnel is a TUN device, and the socket for its packets. A datagram of one byte is a
+// ping, or the answer to a ping. A packet is longer.
 type tunnel struct {
 	tun    *os.File
 	socket *net.UDPConn
@@ -313,7 +314,8 @@ func open(p gateway.Peer) (*tunnel, error) {
 	return t, nil
 }
 
-// dial is what a client does; a server answers where it was heard from last.
+// dial sets the peer's address on a client. A server sends to the address of the last
+// datagram.
 func (t *tunnel) dial(to netip.AddrPort) {
 	if !to.IsValid() {
 		return
@@ -334,7 +336,7 @@ func (t *tunnel) send(packet []byte) {
 	to := t.peer
 	t.mu.Unlock()
 	if to.IsValid() {
-		_, _ = t.socket.WriteToUDPAddrPort(packet, to) // lost like any other
+		_, _ = t.socket.WriteToUDPAddrPort(packet, to) // lost packets are normal
 	}
 }
 
@@ -366,7 +368,7 @@ func (t *tunnel) in() {
 		t.mu.Unlock()
 		switch {
 		case n > 1:
-			_, _ = t.tun.Write(packet[:n]) // what the kernel refuses is lost
+			_, _ = t.tun.Write(packet[:n]) // a packet that the kernel refuses is lost
 		case slices.Equal(packet[:n], []byte{ping}):
 			t.send([]byte{pong})
 		}

@@ -3,8 +3,8 @@
 //
 //	wireguard2022 DEVICE MTU CONFIG
 //
-// CONFIG is what WireGuard's cross-platform interface takes ("set=1"), with
-// spaces for line ends.
+// CONFIG is a request of WireGuard's cross-platform interface ("set=1"), with
+// spaces instead of line ends.
 package main
 
 import (

@@ -1,7 +1,6 @@
-// Package accessible is the wizard for screen readers, and for terminals that
-// can only write lines: it asks and tells in sentences, draws nothing, and
-// takes back nothing that was said. Under it is the same engine as under the
-// screens.
+// Package accessible is the wizard for screen readers, and for terminals that can only write lines.
+// It asks and informs in sentences, draws nothing, and never changes a line that was written. It uses
+// the same engine as the screens.
 package accessible
 
 import (
@@ -22,7 +21,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// wizard is one conversation.
 type wizard struct {
 	prompter
 	options session.Options
@@ -35,10 +33,9 @@ type wizard struct {
 	closers []func()   // of the clusters that were opened
 }
 
-// Run connects two clusters in a conversation on in and out, or changes or ends
-// the connection that they have. The error is [ErrNoAnswer] where the input ended
-// too early, [ErrLeft] where the admin did not go on, and that of the run if it
-// failed.
+// Run connects two clusters in a conversation on in and out, or changes or ends their connection. The
+// error is [ErrNoAnswer] if the input ended too early, [ErrLeft] if the admin did not continue, or
+// the error of the run.
 func Run(ctx context.Context, o session.Options, in io.Reader, out io.Writer) error {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -72,7 +69,7 @@ func (w *wizard) facts() flows.Facts {
 	return flows.Facts{Sides: [2]flows.ClusterFacts{w.sides[flows.A].facts, w.sides[flows.B].facts}, At: w.options.Now()}
 }
 
-// id names a side's cluster in sentences.
+// id returns the name of a side's cluster in sentences.
 func (w *wizard) id(s flows.Side) string {
 	if i := w.params.Install[s]; w.sides[s].facts.ID == "" && i != nil {
 		return string(i.ClusterID())
@@ -83,7 +80,7 @@ func (w *wizard) id(s flows.Side) string {
 	return cmp.Or(string(w.sides[s].facts.ID), w.sides[s].name())
 }
 
-// command is what does the same without a conversation.
+// command returns the command that does the same without a conversation.
 func (w *wizard) command(g session.Goal) string {
 	if w.options.Command == nil {
 		return command.Ours("network", g.String()).String()
@@ -91,7 +88,7 @@ func (w *wizard) command(g session.Goal) string {
 	return w.options.Command(session.Request{Goal: g, A: w.sides[flows.A].Ref, B: w.sides[flows.B].Ref, Params: w.params, Removal: w.removal}).String()
 }
 
-// chooseGoal asks what is to be done, where there is more than one thing.
+// chooseGoal asks for the goal, if more than one is possible.
 func (w *wizard) chooseGoal(ctx context.Context) error {
 	words := []string{"disconnect", "reset"}
 	if !w.removal.LocalOnly {
@@ -107,7 +104,7 @@ func (w *wizard) chooseGoal(ctx context.Context) error {
 			w.say("%s and %s know each other's addresses, but are not connected.", w.id(flows.A), w.id(flows.B))
 			words = []string{"connect", "reset"}
 		default:
-			return nil // there is but one thing to do
+			return nil // only one goal is possible
 		}
 	}
 	w.say("Disconnect removes the gateways, and keeps the addresses for the next connection. Reset removes all that the clusters know of each other.")
@@ -129,8 +126,8 @@ func (w *wizard) chooseGoal(ctx context.Context) error {
 	return nil
 }
 
-// sayConnection tells what each side says of the connection that there is. It asks anew: an answer to
-// the last question may have taken minutes.
+// sayConnection writes the reports of each side about the existing connection. It observes again,
+// because an answer to the last question may have taken minutes.
 func (w *wizard) sayConnection(ctx context.Context) error {
 	if err := w.lookAgain(ctx); err != nil {
 		return err
@@ -142,7 +139,7 @@ func (w *wizard) sayConnection(ctx context.Context) error {
 	return nil
 }
 
-// preflight tells what was checked. Failed checks have to be fixed first.
+// preflight writes the results of the checks. Failed checks have to be fixed first.
 func (w *wizard) preflight(ctx context.Context) error {
 	for side := range w.sides {
 		if facts := w.sides[side].facts; w.options.Install != nil && facts.Installable() {
@@ -156,7 +153,7 @@ func (w *wizard) preflight(ctx context.Context) error {
 	}
 	for {
 		clusters := [2]engine.Cluster{w.sides[flows.A].open, w.sides[flows.B].open}
-		// A cluster that does not answer is a check that was not made.
+		// If a cluster does not answer, the check was not made.
 		reviews, _ := engine.Review(ctx, clusters, rights.OfBoth(flows.PlanConnect(w.params, w.facts())))
 		results := check.Preflight(w.params, w.facts(), reviews)
 		w.say("Step 2 of 5: checks.")
@@ -175,7 +172,6 @@ func (w *wizard) preflight(ctx context.Context) error {
 	}
 }
 
-// lookAgain takes what the clusters say now.
 func (w *wizard) lookAgain(ctx context.Context) error {
 	for side := range w.sides {
 		facts, err := w.sides[side].open.Observe(ctx)
@@ -198,8 +194,8 @@ func (w *wizard) sayCheck(r check.Result) {
 	}
 }
 
-// settings tells how the clusters are to be connected, and asks for each part of
-// that from who wants something else.
+// settings writes how the clusters will be connected. If the admin wants something else, it asks for
+// each setting.
 func (w *wizard) settings(ctx context.Context) error {
 	w.say("Step 3 of 5: gateway.")
 	adopted, exists := flows.Adopt(w.params, w.facts())
@@ -218,7 +214,7 @@ func (w *wizard) settings(ctx context.Context) error {
 		if !w.params.Uses(f) {
 			continue
 		}
-		if f.Empty == "" && f.Value(w.params) == "" { // nobody can go on without it
+		if f.Empty == "" && f.Value(w.params) == "" { // this setting must have a value
 			if err := w.setting(ctx, f); err != nil {
 				return err
 			}
@@ -240,7 +236,7 @@ func (w *wizard) settings(ctx context.Context) error {
 	return nil
 }
 
-// form are the settings that are asked for.
+// form returns the settings that the conversation asks for.
 func (w *wizard) form() []flows.ConnectionSetting {
 	a, b := "A "+w.id(flows.A), "B "+w.id(flows.B)
 	form := append(peer.Form(w.facts(), a, b), flows.Form(w.options.Settings, a, b)...)
@@ -250,7 +246,7 @@ func (w *wizard) form() []flows.ConnectionSetting {
 	return form
 }
 
-// remembered are the parameters with what was chosen in an earlier program.
+// remembered returns the parameters with the admin's earlier answers.
 func (w *wizard) remembered() (_ flows.Params, ok bool) {
 	if w.options.Answers == nil {
 		return w.params, false
@@ -258,8 +254,7 @@ func (w *wizard) remembered() (_ flows.Params, ok bool) {
 	return w.options.Answers(w.sides[flows.A].Ref, w.sides[flows.B].Ref, w.params)
 }
 
-// suggest takes what the clusters themselves make likely, unless the command line
-// says otherwise.
+// suggest sets the values that the clusters' facts suggest, unless the command line has a value.
 func (w *wizard) suggest() {
 	for _, f := range w.form() {
 		if f.Auto && !w.params.Given.Has(f.Sets) {
@@ -269,7 +264,6 @@ func (w *wizard) suggest() {
 	}
 }
 
-// setting asks for one part of the settings.
 func (w *wizard) setting(ctx context.Context, f flows.ConnectionSetting) error {
 	what := f.Label
 	var options []string
@@ -300,7 +294,7 @@ func (w *wizard) setting(ctx context.Context, f flows.ConnectionSetting) error {
 	})
 }
 
-// verify measures the connection, and says what it is.
+// verify measures the connection, and writes the result.
 func (w *wizard) verify(ctx context.Context) error {
 	w.say("Measuring with a pod on each side.")
 	v, err := engine.VerifyPair(ctx, w.sides[flows.A].open, w.sides[flows.B].open, engine.VerifyRequest{Now: w.options.Now}, func(flows.Side, string) {})

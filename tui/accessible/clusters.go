@@ -15,11 +15,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// probeTimeout bounds how long the first question waits for clusters that do
-// not answer.
+// probeTimeout is how long the first question waits for clusters that do not
+// answer.
 const probeTimeout = 10 * time.Second
 
-// gone is the answer for a cluster that does not answer any more.
+// gone is the answer that chooses a cluster which does not answer any more.
 const gone = "gone"
 
 // cluster is one that can be chosen.
@@ -31,7 +31,7 @@ type cluster struct {
 
 func (c cluster) name() string { return cmp.Or(c.Ref.Name, "current context") }
 
-// chooseClusters asks for the clusters that the command line did not name.
+// chooseClusters asks for the clusters that the command line does not name.
 func (w *wizard) chooseClusters(ctx context.Context) error {
 	contexts, problems := w.options.Backend.Contexts(nil)
 	for _, p := range problems {
@@ -103,7 +103,7 @@ func (w *wizard) chooseCluster(ctx context.Context, side flows.Side, named flows
 	}
 }
 
-// forget asks which peer of A is gone.
+// forget asks which peer of A no longer exists.
 func (w *wizard) forget(ctx context.Context) error {
 	peers := slices.Sorted(maps.Keys(w.sides[flows.A].facts.Peers()))
 	n := 1
@@ -122,8 +122,8 @@ func (w *wizard) forget(ctx context.Context) error {
 	return nil
 }
 
-// probe asks all clusters side by side. One that does not answer in time has
-// that as its problem.
+// probe observes all clusters at the same time. If a cluster does not answer in
+// time, this is its problem.
 func (w *wizard) probe(ctx context.Context, contexts []session.Context) []cluster {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -136,7 +136,7 @@ func (w *wizard) probe(ctx context.Context, contexts []session.Context) []cluste
 			if out[i].open, err = w.options.Backend.Open(c.Ref); err == nil {
 				out[i].facts, err = out[i].open.Observe(ctx)
 			}
-			if err != nil && out[i].facts.Problem == nil { // it knows better than the clock what it waits for
+			if err != nil && out[i].facts.Problem == nil { // this problem says more than the timeout
 				out[i].facts.Problem = &flows.Problem{Kind: flows.Unreachable, Message: err.Error()}
 			}
 		})

@@ -13,21 +13,22 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/lines"
 )
 
-// ErrNoAnswer is the end of the input before a question was answered. It is
-// never taken for a yes, nor for what was offered.
+// ErrNoAnswer is the error if the input ends before a question was answered.
+// The end never counts as a yes, nor as the suggested answer.
 var ErrNoAnswer = errors.New("the input ended before the question was answered")
 
-// ErrLeft is the admin's own decision not to go on.
+// ErrLeft is the error if the admin decides not to continue.
 var ErrLeft = errors.New("left")
 
-// prompter tells sentences and asks questions, a line at a time. It draws
+// prompter writes sentences and asks questions, one line at a time. It draws
 // nothing and never goes back.
 type prompter struct {
 	in  *lines.Reader
 	out io.Writer
 }
 
-// say writes one line. Text of a cluster can't draw on the terminal with it.
+// say writes one line. It removes control characters, so texts of a cluster
+// can't draw on the terminal.
 func (p *prompter) say(format string, args ...any) {
 	text := strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -47,14 +48,14 @@ func (p *prompter) ask(ctx context.Context, question string) (string, error) {
 		return strings.TrimSpace(text), nil
 	case ctx.Err() != nil:
 		err = ctx.Err()
-	default: // input that ends without a newline is no answer, whatever it says
+	default: // input that ends without a newline is no answer
 		err = ErrNoAnswer
 	}
 	fmt.Fprintln(p.out)
 	return "", err
 }
 
-// choose asks for one of n numbered things, or for one of words; "q" leaves.
+// choose asks for one of n numbered choices, or for one of words; "q" leaves.
 func (p *prompter) choose(ctx context.Context, what string, n int, words ...string) (number int, word string, err error) {
 	for {
 		choices := []string{fmt.Sprintf("number 1 to %d", n)}
@@ -77,7 +78,7 @@ func (p *prompter) choose(ctx context.Context, what string, n int, words ...stri
 	}
 }
 
-// leave is the answer to any question that goes no further.
+// leave is the answer to any question that ends the conversation.
 const leave = "q"
 
 // pick asks for one of a few words; "q" leaves.
@@ -85,7 +86,7 @@ func (p *prompter) pick(ctx context.Context, what string, words ...string) (stri
 	return p.pickOr(ctx, what, "", words...)
 }
 
-// pickOr is pick where an empty line means something, too: its answer is "".
+// pickOr is pick, but an empty line is an answer, too: it returns "".
 func (p *prompter) pickOr(ctx context.Context, what, empty string, words ...string) (string, error) {
 	var choices []string
 	for _, word := range words {
@@ -109,7 +110,7 @@ func (p *prompter) pickOr(ctx context.Context, what, empty string, words ...stri
 	}
 }
 
-// value asks for something that has a value already, which an empty line keeps.
+// value asks for a value. An empty line keeps the present value.
 func (p *prompter) value(ctx context.Context, what, present, explain string, set func(string) error) error {
 	for {
 		text, err := p.ask(ctx, fmt.Sprintf("%s: %s. Type another value, an empty line to keep it, or ? for help:", what, present))

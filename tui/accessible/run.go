@@ -12,10 +12,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// heartbeat bounds the silence of a run that waits.
+// heartbeat is the longest time without a line while a run waits.
 const heartbeat = 30 * time.Second
 
-// planner is the plan of the goal.
 func (w *wizard) planner() func(flows.Facts) flows.Plan {
 	switch w.goal {
 	case session.Disconnect:
@@ -27,8 +26,8 @@ func (w *wizard) planner() func(flows.Facts) flows.Plan {
 	return flows.Connecting(w.params)
 }
 
-// apply tells the plan, asks, and tells how the run goes: again, if the admin
-// wants that after a failure.
+// apply writes the plan, asks for approval, and writes the progress of the run.
+// After a failure, the admin may run it again.
 func (w *wizard) apply(ctx context.Context) error {
 	for {
 		err := w.runOnce(ctx)
@@ -36,7 +35,7 @@ func (w *wizard) apply(ctx context.Context) error {
 			return err
 		}
 		if _, asked := w.pick(ctx, "What now?", "again"); asked != nil {
-			return err // of the run: that the input has ended says less
+			return err // return the error of the run, because it says more than the end of the input
 		}
 	}
 }
@@ -52,7 +51,7 @@ func (w *wizard) runOnce(ctx context.Context) error {
 	emit := func(e engine.Event) {
 		w.plan, w.changed = e.Plan, w.changed || flows.Changed(e.Changes)
 		for _, r := range engine.Narrate(last, e) {
-			before := last.Started.IsZero() && r.Step.Status == flows.Done // what was so already
+			before := last.Started.IsZero() && r.Step.Status == flows.Done // the step was already done before the run
 			if r.Type == engine.RecordPlan || r.Type == engine.RecordStart || before {
 				continue
 			}
@@ -85,7 +84,7 @@ func (w *wizard) runOnce(ctx context.Context) error {
 	return err
 }
 
-// sayResult is the last word of a run that has reached its goal.
+// sayResult writes the result of a run that has reached its goal.
 func (w *wizard) sayResult(changed bool, took time.Duration) {
 	a, b := w.id(flows.A), w.id(flows.B)
 	for _, owed := range w.plan.Owed {
@@ -110,7 +109,7 @@ func (w *wizard) sayResult(changed bool, took time.Duration) {
 	}
 }
 
-// sayFailure tells what ended a run, and reports whether it may be run again.
+// sayFailure writes why a run ended and what is left, and reports whether it may be run again.
 func (w *wizard) sayFailure(err error) bool {
 	if errors.Is(err, engine.ErrDeclined) || errors.Is(err, ErrNoAnswer) {
 		return false
@@ -142,7 +141,7 @@ func (w *wizard) sayFailure(err error) bool {
 	return again
 }
 
-// where is a step's side in words; the whole run has none.
+// where returns a step's side in words; the run as a whole has none.
 func (w *wizard) where(s flows.Step) string {
 	for i, step := range w.plan.Steps {
 		if step.ID == s.ID {
@@ -159,8 +158,8 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
 }
 
-// approve tells the plan and takes the word that applies it: where protected
-// clusters are changed, their contexts' names.
+// approve writes the plan, and asks for the word that approves it. If the plan
+// changes protected clusters, this is the names of their contexts.
 func (w *wizard) approve(ctx context.Context, p flows.Plan) (bool, error) {
 	w.say("Plan: %s.", p.Changes())
 	for _, s := range p.Steps {
@@ -193,8 +192,8 @@ func (w *wizard) approve(ctx context.Context, p flows.Plan) (bool, error) {
 	}
 }
 
-// protected are the names of the contexts whose clusters take more than a word
-// to be changed.
+// protected returns the names of the protected contexts, which the admin has to
+// type before their clusters are changed.
 func (w *wizard) protected() string {
 	var names []string
 	for _, c := range w.sides {

@@ -149,7 +149,7 @@ func (b *board) prefer(pair [2]flows.ContextRef) {
 	b.settle()
 }
 
-// absence returns the reason that a cluster itself gives no news.
+// absence returns the reason that a cluster itself has reported nothing.
 func (b *board) absence() string {
 	if slices.ContainsFunc(b.sources, func(s source) bool { return s.ID == "" }) {
 		return "not among the contexts that have answered"
@@ -157,7 +157,7 @@ func (b *board) absence() string {
 	return "not among the contexts"
 }
 
-// strangers returns a sentence for each context whose cluster is not shown, because an earlier context leads
+// strangers returns a sentence for each context whose cluster is not shown because an earlier context leads
 // to another cluster with the same ID.
 func (b *board) strangers() []string {
 	var all []string
@@ -169,8 +169,8 @@ func (b *board) strangers() []string {
 	return all
 }
 
-// take adds news of contexts to the board at the time now. Only then it looks for readings that have become
-// too old: after a pause, all news of the pause come at once.
+// take adds news of contexts to the board at the time now. It then looks for readings that have become too
+// old. This comes last, because after a pause all news come at once.
 func (b *board) take(now time.Time, all []News) {
 	b.advance(now)
 	b.add(now, all)
@@ -315,9 +315,8 @@ func (b *board) expiresAt(t time.Time) {
 	}
 }
 
-// wakes returns the time at which the board has to be drawn again although there is no news. That is the
-// next minute, because ages are shown in minutes, or the time at which a verdict expires, if that is
-// earlier.
+// wakes returns the time at which the board has to be drawn again without news: the next minute, because
+// ages are shown in minutes, or the time at which a verdict expires, if that is earlier.
 func (b *board) wakes() time.Time {
 	next := b.now.Truncate(time.Minute).Add(time.Minute)
 	if stale := b.expires.Add(time.Millisecond); !b.expires.IsZero() && stale.Before(next) {

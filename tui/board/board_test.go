@@ -531,7 +531,7 @@ func TestSilentContextsWithLongNamesDiffer(t *testing.T) {
 	}
 }
 
-// What stands above the rows is of all of them, says what it does not know, and how old it is.
+// The traffic above the rows is of all of them, says what it does not know, and is of now.
 func TestTotalsSayWhatTheyAreOf(t *testing.T) {
 	now := flowtest.Epoch()
 	e := around(120, 40)

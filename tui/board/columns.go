@@ -14,24 +14,24 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// tableColumn is one column of the list of peerings.
+// tableColumn is one column of the list of connections.
 type tableColumn struct {
 	title string
-	width int // in cells, with the space that keeps it apart from its neighbour
+	width int // in cells, including the space before the next column
 	right bool
-	sorts bool // by is what its title sorts by
+	sorts bool // by is the order of the rows after a click on the title
 	by    column
-	rank  int // what is dropped for want of room has the highest; 0 is always there
+	rank  int // columns with the highest rank are dropped first if there is no room; 0 is always there
 	text  func(p *peering, now time.Time) string
-	means string // for help
+	means string // for the help
 }
 
-// table is the columns that there is room for. The first one is the state.
+// table has the columns that fit. The first one is the state.
 type table []tableColumn
 
 const (
 	pointerCells   = 2  // before each row
-	stateCells     = 16 // "unreachable 59m" beside its glyph
+	stateCells     = 16 // "unreachable 59m" after its glyph
 	latencyCells   = 8
 	ageCells       = 5
 	serverCells    = 4
@@ -42,17 +42,17 @@ const (
 	handshakeCells = 10
 	mtuCells       = 6
 	endpointCells  = 24
-	// A name is cut in its middle; with less than this nobody knows it again.
+	// a name is cut in its middle; with fewer cells, nobody would recognize it
 	leastName = 10
 	mostName  = 28
-	// minute is so many cells of a sparkline: each is a bucket. A line of them is at
-	// most a quarter of an hour.
+	// minute is the number of cells of a sparkline for one minute: each cell is a
+	// bucket. A sparkline shows at most a quarter of an hour.
 	minute    = int(time.Minute / session.Bucket)
 	mostSpark = 15 * minute
 )
 
-// tableFor drops what matters less until both names have room. A wide one has
-// more to drop.
+// tableFor drops the columns with the highest ranks until both names have room. A wide
+// table has more columns.
 func tableFor(t draw.Theme, width int, wide bool) table {
 	status := tableColumn{title: "STATUS", means: "how it is, and for how long", width: draw.Cells(t.Glyphs[draw.OK]) + 1 + stateCells, sorts: true, by: ByStatus}
 	room := width - pointerCells - status.width - latencyCells
@@ -61,7 +61,8 @@ func tableFor(t draw.Theme, width int, wide bool) table {
 	}
 	room -= 2 * (leastName + 1)
 	columns, fitting := columnsOf(t, sparkCells), 0
-	// One that does not fit ends it: what is dropped first is always the same.
+	// The first column that does not fit ends the table, so the order in which columns
+	// are dropped never changes.
 	fit := func(most int) {
 		for fitting < most && columns.ranked(fitting+1).width <= room {
 			fitting++
@@ -93,14 +94,15 @@ func tableFor(t draw.Theme, width int, wide bool) table {
 	return all
 }
 
-// narrowRanks is up to which rank columns matter more than long names, where the list
-// is not a wide one; sparkRank is that of the past.
+// narrowRanks is the highest rank of the columns that matter more than long names,
+// unless the list is wide. sparkRank is the rank of the column with the past.
 const (
 	narrowRanks = 7
 	sparkRank   = 4
 )
 
-// columnsOf are those after the names, from left to right. The past has so many cells.
+// columnsOf returns the columns after the names, from left to right. spark is the
+// number of cells for the past.
 func columnsOf(t draw.Theme, spark int) table {
 	back := latencyColumn(flows.B, "B"+t.To+"A")
 	back.rank = 1
@@ -188,7 +190,7 @@ func mtuText(p *peering, _ time.Time) string {
 	return "-"
 }
 
-// titles is the line above the rows, with a mark after what they are sorted by.
+// titles returns the line above the rows, with a mark at the sorted column.
 func (c table) titles(t draw.Theme, o order) string {
 	var line strings.Builder
 	line.WriteString(strings.Repeat(" ", pointerCells))
@@ -209,7 +211,6 @@ func (c tableColumn) pad(text string) string {
 	return draw.Pad(text, c.width)
 }
 
-// at is the column that a cell of the line belongs to.
 func (c table) at(x int) (column tableColumn, ok bool) {
 	x -= pointerCells
 	for _, column := range c {
@@ -221,7 +222,6 @@ func (c table) at(x int) (column tableColumn, ok bool) {
 	return tableColumn{}, false
 }
 
-// line is one row.
 func (c table) line(t draw.Theme, p *peering, now time.Time, selected bool) string {
 	word := p.State.String()
 	if since := p.began(); !since.IsZero() && p.State != view.Connected && p.State != view.Untested {

@@ -18,7 +18,7 @@ type (
 	pagesMsg int
 	// resizeMsg adds this number of lines to the list, and takes them from the pane below it.
 	resizeMsg int
-	// visitMsg shows the plan of a goal for the selected peering.
+	// visitMsg shows the plan of a goal for the selected connection.
 	visitMsg session.Goal
 	action   uint8
 )

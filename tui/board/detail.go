@@ -13,14 +13,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// detail draws all that is known of one peering. peers are the objects that
-// each side has of it, nil where they aren't known.
+// detail draws all facts about one connection. peers are the objects on each side; nil if
+// they aren't known.
 type detail struct {
 	t     draw.Theme
 	now   time.Time
 	p     *peering
 	peers [2]*flows.End
-	// lendings are what each side says of the peering besides the network.
+	// lendings are each side's views of lending.
 	lendings [2][]view.Lending
 	log      *eventLog
 	names    string
@@ -28,19 +28,19 @@ type detail struct {
 	pane     bool      // it does not scroll: a chart is there as a whole or not at all
 	// absence is why a side says nothing.
 	absence string
-	// measured tells of packets from pod to pod; nil where none can be sent.
+	// measured returns lines about packets from pod to pod; nil if none can be sent.
 	measured func(width int) []string
 }
 
-// The lines of a chart, its axis of time included, by how much room there is: an odd number
-// of lines above that has one in the middle.
+// The numbers of lines of a chart, including the axis of time, by the available room. Above
+// the axis, the number is odd, so that there is a line in the middle.
 const (
 	leastChart   = 5
 	chartHeight  = 8
 	chartHighest = 16
 )
 
-// lines are at most width cells. Charts and events have what is left of the height.
+// lines returns lines of at most width cells. Charts and events get the remaining height.
 func (d detail) lines(width, height int) []string {
 	t := d.t
 	v := d.p.together(d.now) // anew: its words tell the time
@@ -200,10 +200,10 @@ func (d detail) latency(width, height int) []string {
 	return append(lines, t.Chart(curves, time.Duration(length)*session.Bucket, width, height, draw.Milliseconds)...)
 }
 
-// fewBuckets is the least that a chart shows: five minutes.
+// fewBuckets is the smallest number of buckets in a chart: five minutes.
 const fewBuckets = 30
 
-// span is how many buckets a chart of that width shows: all that there are, if they fit.
+// span returns the number of buckets in a chart of that width: all buckets, if they fit.
 func (d detail) span(width int) int {
 	known := fewBuckets
 	for _, h := range d.p.History {
@@ -253,10 +253,10 @@ func (d detail) traffic(width int, chart bool) []string {
 	return []string{parts[0], parts[1] + "  " + parts[2]}
 }
 
-// latestEvents is how many lines of events the overview has at least.
+// latestEvents is the smallest number of lines for events in the overview.
 const latestEvents = 6
 
-// events are lines, the latest first, below their heading.
+// events returns a line for each event, the latest first.
 func (d detail) events(width int) []string {
 	all := d.log.all(func(e event) bool { return e.id == d.p.ID })
 	if len(all) == 0 {
@@ -269,5 +269,5 @@ func (d detail) events(width int) []string {
 	return lines
 }
 
-// mostEvents is how many the overview of a high terminal has.
+// mostEvents is the largest number of events in the overview, on a high terminal.
 const mostEvents = 20

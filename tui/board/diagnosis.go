@@ -15,8 +15,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// checked are the checks of a peering. If one of the clusters is not at hand, only those of
-// the other one. unread are the titles of the checks whose facts only the command reads.
+// checked returns the checks of a connection. If a cluster is not among the contexts, missing is
+// its ID, and only checks of the other cluster are returned. unread has the titles of the checks
+// whose facts only the command reads.
 func (s Screen) checked(e session.Env, p *peering) (results []check.Result, unread []string, missing wire.ClusterID) {
 	_, missing = s.contextsOf(p)
 	results = s.looks.Diagnose(s.factsOf(e, p))
@@ -34,8 +35,8 @@ func (s Screen) checked(e session.Env, p *peering) (results []check.Result, unre
 	return results, unread, missing
 }
 
-// remedies are what helps first against what was found: a text to copy, "" for none, and a
-// plan, nil for none.
+// remedies returns the best fixes of the root causes: a text to copy, "" for none, and a plan,
+// nil for none.
 func remedies(results []check.Result) (text string, plan *check.Remedy) {
 	for _, r := range results {
 		if !r.Root {
@@ -43,7 +44,7 @@ func remedies(results []check.Result) (text string, plan *check.Remedy) {
 		}
 		if text == "" && len(r.Fix) > 0 {
 			text = r.Fix[0].String()
-			if run := r.Fix[0].Commands(); len(run) > 0 { // a shell gets it
+			if run := r.Fix[0].Commands(); len(run) > 0 { // the text is for a shell
 				text = run[0].String()
 			}
 		}
@@ -54,8 +55,8 @@ func remedies(results []check.Result) (text string, plan *check.Remedy) {
 	return text, plan
 }
 
-// diagnosisText is the verdict, the way of a packet, what helps, and the results, the root
-// causes first; those that passed only if all of them are wanted.
+// diagnosisText returns the verdict, the way of a packet, the advice, and the results with the
+// root causes first. Passed checks are shown only if the admin wants all.
 func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 	t, width := e.Theme, e.Width
 	results, unread, missing := s.checked(e, p)
@@ -111,12 +112,12 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 	return lines
 }
 
-// problemsOf are the results that are not as they should be. Where there are none, all are shown.
+// problemsOf returns the results that did not pass. If there are none, all results are shown.
 func problemsOf(results []check.Result) []check.Result {
 	return slices.DeleteFunc(slices.Clone(results), func(r check.Result) bool { return r.State == check.Pass })
 }
 
-// sortByUrgency has those together that were skipped for one reason.
+// sortByUrgency sorts the results. Results that were skipped for the same reason come together.
 func sortByUrgency(results []check.Result) {
 	slices.SortStableFunc(results, func(a, b check.Result) int {
 		if a.State == check.Skipped && b.State == check.Skipped {
@@ -132,14 +133,14 @@ func resultLines(t draw.Theme, results []check.Result, width int) []string {
 		switch {
 		case r.State != check.Skipped:
 			lines = append(lines, checkLines(t, r, width)...)
-		case i == 0 || results[i-1].Summary != r.Summary: // what many need is said once
+		case i == 0 || results[i-1].Summary != r.Summary: // the reason is written once for all of them
 			lines = append(lines, skippedLines(t, results[i:], width)...)
 		}
 	}
 	return lines
 }
 
-// urgency orders results for somebody who wants it to work again.
+// urgency returns the rank of a result for an admin who repairs the connection.
 func urgency(r check.Result) int {
 	switch {
 	case r.Root:
@@ -156,7 +157,8 @@ func urgency(r check.Result) int {
 	return 5
 }
 
-// skippedLines are the results that were skipped for the reason that the first one was.
+// skippedLines returns lines for all results that were skipped for the reason of the first
+// result.
 func skippedLines(t draw.Theme, results []check.Result, width int) []string {
 	var facts []string
 	for _, r := range results {
@@ -172,11 +174,11 @@ func skippedLines(t draw.Theme, results []check.Result, width int) []string {
 	return lines
 }
 
-// checkLines are one result: what was found, what it was seen by, what helps.
+// checkLines returns the lines of one result: the finding, the evidence, and the advice.
 func checkLines(t draw.Theme, r check.Result, width int) []string {
 	mark := draw.CheckMarks[r.State]
 	head := t.Marks[mark].Render(t.Glyphs[mark]+" "+string(r.ID)) + " " + draw.Pad(t.Plain(r.Where()), 4) + " "
-	if r.State == check.Pass { // of which there are many
+	if r.State == check.Pass { // there are many of these
 		line := draw.Pad(head+r.Title, draw.Cells(head)+check.LongestTitle) + "  " + t.Faint.Render(t.Plain(r.Summary))
 		if draw.Cells(line) <= width {
 			return []string{line}
@@ -208,7 +210,7 @@ func checkLines(t draw.Theme, r check.Result, width int) []string {
 	for i, fix := range r.Fix {
 		text := fix.String()
 		label := [...]string{"Fix: ", "     "}[min(i, 1)]
-		if command, ok := strings.CutPrefix(text, "see: "); ok { // a command that only shows something mends nothing
+		if command, ok := strings.CutPrefix(text, "see: "); ok { // a command that only shows something repairs nothing
 			label, text = "See: ", command
 		}
 		add(label, strings.TrimPrefix(text, "run: "))

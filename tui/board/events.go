@@ -10,39 +10,39 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
 
-// EventsKept is how many events the log remembers.
+// EventsKept is the largest number of events in the log.
 const EventsKept = 2000
 
 type eventKind uint8
 
 const (
-	eventState   eventKind = iota // a peering's state changed
-	eventGone                     // nothing is left of a peering
-	eventWarning                  // of Kubernetes' about an object
+	eventState   eventKind = iota // the state of a connection changed
+	eventGone                     // all objects of a connection are gone
+	eventWarning                  // a warning of Kubernetes about an object
 )
 
-// event is one line of the log.
 type event struct {
 	at   time.Time
-	id   pairID // of the peering
+	id   pairID // of the connection
 	kind eventKind
 	was  view.PairState
-	is   view.PairState // of eventState
+	is   view.PairState // for eventState
 	text string
 
-	// Of a warning: whose it is, about what, and how often it was given.
+	// The fields of a warning: the cluster, the object, and how often the
+	// warning was given.
 	cluster        wire.ClusterID
 	object, reason string
 	count          int
 }
 
-// repeats reports whether e is the same warning as f, given again.
+// repeats reports whether e is the same warning as f.
 func (e event) repeats(f event) bool {
 	return e.kind == eventWarning && f.kind == eventWarning && e.cluster == f.cluster &&
 		e.object == f.object && e.reason == f.reason && e.text == f.text
 }
 
-// line is the event as text, without its time.
+// line returns the event as text, without its time.
 func (e event) line(t draw.Theme, names string) string {
 	switch e.kind {
 	case eventGone:
@@ -58,11 +58,11 @@ func (e event) line(t draw.Theme, names string) string {
 	return fmt.Sprintf("%s %s: %s (was %s): %s", t.Glyphs[draw.PairMarks[e.is]], names, e.is, e.was, e.text)
 }
 
-// eventLog is the latest events, the oldest first.
+// eventLog has the latest events, the oldest first.
 type eventLog struct {
 	Events []event
-	next   int // where the ring goes on, once it is full
-	Total  int // that there ever were
+	next   int // the next position in the ring, when it is full
+	Total  int // counts all events, also those that were dropped
 }
 
 func (l *eventLog) add(e event) {
@@ -75,7 +75,7 @@ func (l *eventLog) add(e event) {
 	l.next = (l.next + 1) % EventsKept
 }
 
-// put adds a warning, or counts it where it is already.
+// put adds a warning. If the log already has the warning, put counts it.
 func (l *eventLog) put(e event) {
 	for i := range l.Events {
 		if l.Events[i].repeats(e) {
@@ -95,11 +95,11 @@ func (l *eventLog) all(keep func(event) bool) []event {
 			all = append(all, e)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b event) int { return a.at.Compare(b.at) }) // warnings come late
+	slices.SortStableFunc(all, func(a, b event) int { return a.at.Compare(b.at) }) // warnings are reported late
 	return all
 }
 
-// latest is the last event; ok is false without any.
+// latest returns the last event; ok is false if there are none.
 func (l *eventLog) latest() (e event, ok bool) {
 	if len(l.Events) == 0 {
 		return event{}, false

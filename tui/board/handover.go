@@ -13,10 +13,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// handoverMsg is the log of both gateways, for the report that a colleague gets.
+// handoverMsg has the logs of both gateways, for the report that the admin gives to a colleague.
 type handoverMsg logsMsg
 
-// handOver reads the logs, and writes then what is known of the selected peering.
+// handOver reads the logs. After that, the report about the selected connection is written.
 func (s Screen) handOver(e session.Env) tea.Cmd {
 	read := s.readLogs(e, 0)
 	if read == nil {
@@ -31,10 +31,12 @@ func (s Screen) handOver(e session.Env) tea.Cmd {
 	}
 }
 
-// reportWidth is that of a report's lines, reportHeight the room for its charts: a ticket shows that much.
+// reportWidth is the width of a report's lines, reportHeight the height for its charts. Issue trackers
+// show this much without scrolling.
 const reportWidth, reportHeight = 100, 60
 
-// saveReport writes all pages of a peering into one file, in Markdown, with when it was seen.
+// saveReport writes all pages of a connection into one file, in Markdown, with the time of the
+// observation.
 func (s Screen) saveReport(e session.Env, msg handoverMsg) {
 	p, ok := s.Board.Rows[msg.id]
 	if !ok {
@@ -43,7 +45,7 @@ func (s Screen) saveReport(e session.Env, msg handoverMsg) {
 	}
 	e.Width, e.Body = reportWidth, reportHeight
 	s.logs, s.allChecks = logsMsg(msg), true
-	if s.page != pageDiagnosis || s.Subject() != p { // the looks are of another peering
+	if s.page != pageDiagnosis || s.Subject() != p { // the earlier observations are of another connection
 		s.looks = check.Looks{}.With(s.factsOf(e, p))
 	}
 	results, _, _ := s.checked(e, p)

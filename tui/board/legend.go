@@ -10,7 +10,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// meanings are what help says of the states of a peering.
 var meanings = [view.States]string{
 	view.Connected:    "packets of pods were seen both ways",
 	view.NotConnected: "neither has a gateway for the other",
@@ -25,7 +24,7 @@ var meanings = [view.States]string{
 	view.Down:         "it worked; pings have no answer now",
 }
 
-// Legend says what signs and columns mean. It draws them as rows do, from the same tables.
+// Legend explains signs and columns. It draws them with the same tables as the rows.
 func (s Screen) Legend(e session.Env) []string {
 	t := e.Theme
 	states := draw.Legend{Title: "States, as timelines and rows show them"}
@@ -53,7 +52,8 @@ func (s Screen) Legend(e session.Env) []string {
 	return append(first, others...)
 }
 
-// columnLegends are of the columns in sight, and of those that more room would show.
+// columnLegends explains the visible columns, and the columns that a wider list would
+// show.
 func (s Screen) columnLegends(e session.Env) []draw.Legend {
 	if s.Detail {
 		return nil

@@ -25,7 +25,6 @@ type peeringList struct {
 	top      int // the position of the first row on the screen
 }
 
-// current returns the selected row; nil if there are no rows.
 func (l peeringList) current() *peering {
 	if len(l.board.List) == 0 {
 		return nil
@@ -80,7 +79,7 @@ func (l peeringList) pick(at, height int) peeringList {
 }
 
 // measured returns the latest points of A's history, or of B's if A's is empty. It leaves out
-// the bucket of the present time, because an empty bucket would look like a gap.
+// the bucket of the present time: it is still empty, and would look like a gap.
 func (p *peering) measured(now time.Time, length int) []session.Point {
 	now = now.Add(-session.Bucket)
 	side := 0
@@ -203,8 +202,9 @@ func (b *board) notices(t draw.Theme) []string {
 	return lines
 }
 
-// call returns the shortest name of a source that no other source has. It adds the file only
-// if needed, because the ends of long context names distinguish them.
+// call returns the shortest name of a source that no other source has. It adds the file only if
+// needed, because long context names usually differ at their ends, and the file would hide
+// them.
 func (b *board) call(s source) string {
 	sameName := func(o source) bool { return o.ref != s.ref && o.ref.Name == s.ref.Name }
 	switch {

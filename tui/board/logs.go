@@ -9,13 +9,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// logsMsg is the log of both gateways of a peering, as far as they can be read.
 type logsMsg struct {
 	id pairID
 	session.Logs
 }
 
-// gateways are both ends of a peering.
 func (s Screen) gateways(e session.Env, p *peering) (out [2]session.Gateway) {
 	for i, end := range p.ends {
 		g := session.Gateway{ID: end.ID}
@@ -29,7 +27,8 @@ func (s Screen) gateways(e session.Env, p *peering) (out [2]session.Gateway) {
 	return out
 }
 
-// readLogs is a command; after waits first, unless it is 0.
+// readLogs is a command that reads the logs. It first waits for after, unless
+// this is 0.
 func (s Screen) readLogs(e session.Env, after time.Duration) tea.Cmd {
 	p := s.Subject()
 	if p == nil {
@@ -45,7 +44,7 @@ func (s Screen) readLogs(e session.Env, after time.Duration) tea.Cmd {
 	}
 }
 
-// updateLogs shows logs, and reads them again as long as they are looked at.
+// updateLogs stores logs, and reads them again while the page shows them.
 func (s Screen) updateLogs(e session.Env, msg logsMsg) (Screen, tea.Cmd) {
 	p := s.Subject()
 	if !s.Detail || s.page != pageLogs || p == nil || p.ID != msg.id {
@@ -57,7 +56,6 @@ func (s Screen) updateLogs(e session.Env, msg logsMsg) (Screen, tea.Cmd) {
 	return s.renewPage(e), s.readLogs(e, session.LogInterval)
 }
 
-// logText is what both gateways have written.
 func (s Screen) logText(e session.Env, p *peering) []string {
 	return s.logs.Lines(e.Theme, e.Width, s.gateways(e, p))
 }

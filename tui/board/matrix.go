@@ -13,8 +13,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// stepMsg moves the cursor of the matrix to the next peering of its line, or to the nearest one
-// of another line.
+// stepMsg moves the cursor of the matrix to the next connection in its line, or to the nearest connection in
+// another line.
 type stepMsg struct{ right, down int }
 
 func steps(k keys.Map) []keys.Command {
@@ -25,15 +25,15 @@ func steps(k keys.Map) []keys.Command {
 	)
 }
 
-// matrix is every cluster with every other one.
+// matrix shows the connections between all clusters as a table.
 type matrix struct {
-	lines, columns []wire.ClusterID // not all may have room for a column
+	lines, columns []wire.ClusterID // columns may have fewer clusters than lines, if there is no room
 	names, cell    int              // widths
 	cursor         [2]wire.ClusterID
-	line, column   int // where that is; -1: it has no room
+	line, column   int // the position of the cursor; -1: the column has no room
 }
 
-// cellWidth is the room for a round trip beside a state's sign, with the pointer before and a space after it.
+// cellWidth is the width of a cell: the pointer, the sign of the state, a round trip, and a space.
 const cellWidth = 9
 
 func (s Screen) matrix(e session.Env) matrix {
@@ -47,7 +47,7 @@ func (s Screen) matrix(e session.Env) matrix {
 		m.lines = append(m.lines, id)
 		m.names = max(m.names, draw.Cells(string(id)))
 	}
-	slices.SortFunc(m.lines, func(x, y wire.ClusterID) int { // those with most peers first: columns may have no room
+	slices.SortFunc(m.lines, func(x, y wire.ClusterID) int { // clusters with most peers first, because columns may have no room
 		if count[x] != count[y] {
 			return count[y] - count[x]
 		}
@@ -65,7 +65,6 @@ func (s Screen) matrix(e session.Env) matrix {
 	return m
 }
 
-// step moves the cursor.
 func (s Screen) step(e session.Env, by stepMsg) Screen {
 	m := s.matrix(e)
 	for line := m.line + by.down; line >= 0 && line < len(m.lines); line += by.down {
@@ -88,8 +87,8 @@ func (s Screen) step(e session.Env, by stepMsg) Screen {
 	return s
 }
 
-// matrixText says how each peering is, and the round trip that the gateway of the line's
-// cluster measures now.
+// matrixText returns the table with the state of each connection, and the round trip that the gateway of the
+// line's cluster measures now.
 func (s Screen) matrixText(e session.Env) []string {
 	t, b, m := e.Theme, s.Board, s.matrix(e)
 	if len(m.lines) == 0 {
@@ -117,7 +116,7 @@ func (s Screen) matrixText(e session.Env) []string {
 		}
 	}
 	legend = append(legend, "- not peered, or nobody here says so", "round trips are those that the row's gateway measures")
-	t.Dot = "   " // a dot is a state's sign, too
+	t.Dot = "   " // a dot is also the sign of a state
 	lines = append(lines, t.Pack(legend, e.Width)...)
 	room := e.Room() - len(lines) - 1
 	if p := s.Subject(); p != nil && room >= belowLines && !s.filtering && s.find.String() == "" {

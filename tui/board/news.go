@@ -9,13 +9,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// Take takes news in, or keeps them for later while it is paused.
+// Take adds news to the board. During a pause, it keeps them for later.
 func (s Screen) Take(e session.Env, all []News) Screen {
 	if s.paused.IsZero() {
 		s.Board.take(e.Now, all)
 	}
 	if p := s.Subject(); s.Detail && s.page == pageDiagnosis && p != nil {
-		s.looks = s.looks.With(s.factsOf(e, p)) // another look
+		s.looks = s.looks.With(s.factsOf(e, p)) // one more observation
 	}
 	for _, n := range all {
 		if !s.paused.IsZero() {
@@ -28,7 +28,7 @@ func (s Screen) Take(e session.Env, all []News) Screen {
 	return s
 }
 
-// Tested takes in what a test from pod to pod has found.
+// Tested stores the result of a test from pod to pod.
 func (s Screen) Tested(e session.Env, msg session.VerifiedMsg) Screen {
 	id := PairOf(msg.Result.A, msg.Result.B)
 	if msg.Err != nil {
@@ -42,7 +42,7 @@ func (s Screen) Tested(e session.Env, msg session.VerifiedMsg) Screen {
 	return s
 }
 
-// shows reports whether a context is of the peering that a page is about.
+// shows reports whether a context belongs to the connection of the shown page.
 func (s Screen) shows(ref flows.ContextRef) bool {
 	p := s.Subject()
 	if !s.Detail || p == nil {
@@ -52,15 +52,15 @@ func (s Screen) shows(ref flows.ContextRef) bool {
 	return slices.Contains(refs[:], ref)
 }
 
-// keepNews adds news to those that wait. There is one of each context at most,
-// so that a long pause costs no more than a short one.
+// keepNews adds news to those that are kept during a pause. It keeps at most one for
+// each context, so that a long pause needs no more memory than a short one.
 func keepNews(kept []News, n News) []News {
 	i := slices.IndexFunc(kept, func(k News) bool { return k.Ref == n.Ref })
 	if i < 0 {
 		return append(slices.Clip(kept), n)
 	}
 	was := kept[i]
-	if n.Problem != nil { // what it told before is still to be taken in
+	if n.Problem != nil { // the connections in earlier news are still needed
 		was.Problem = n.Problem
 		n = was
 	} else if !n.Complete && was.Problem == nil {
@@ -77,8 +77,9 @@ func keepNews(kept []News, n News) []News {
 	return kept
 }
 
-// record adds what is told during a pause to the histories: there was no gap. It is to
-// be seen later, since what is on the screen ends with the pause's first bucket.
+// record adds readings during a pause to the histories at once, so that the pause
+// leaves no gap. The admin sees them later, because the screen ends with the bucket in
+// which the pause began.
 func (b *board) record(now time.Time, n News, kept []News) {
 	i := b.source(n.Ref)
 	if i < 0 || n.Problem != nil || n.ID != b.sources[i].ID || session.BucketOf(now) <= session.BucketOf(b.now) {
@@ -87,7 +88,7 @@ func (b *board) record(now time.Time, n News, kept []News) {
 	k := slices.IndexFunc(kept, func(k News) bool { return k.Ref == n.Ref })
 	for _, r := range n.Changed {
 		if b.Rows[PairOf(n.ID, r.Peer)] == nil {
-			continue // it is new: nothing on the screen changes before the pause ends
+			continue // the row is new, so the screen shows nothing of it before the pause ends
 		}
 		before := b.sources[i].readings[r.Peer]
 		if k >= 0 {
@@ -107,7 +108,7 @@ func speaksOf(all []flows.Reading, id wire.ClusterID) bool {
 	return slices.ContainsFunc(all, func(r flows.Reading) bool { return r.Peer == id })
 }
 
-// Ages is how long the screen stays true if nothing happens.
+// Ages returns the time after which the screen has to change although nothing happens.
 func (s Screen) Ages(now time.Time) time.Duration {
 	next := now.Truncate(time.Minute).Add(time.Minute)
 	if wakes := s.Board.wakes(); s.paused.IsZero() && wakes.Before(next) {
@@ -116,7 +117,8 @@ func (s Screen) Ages(now time.Time) time.Duration {
 	return max(next.Sub(now), session.Coalesce)
 }
 
-// pause holds everything still, to be read or copied; news wait.
+// pause stops all changes of the screen, so that it can be read or copied. News are
+// kept for later.
 func (s Screen) pause(e session.Env) Screen {
 	if s.paused.IsZero() {
 		s.paused = e.Now

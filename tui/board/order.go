@@ -11,7 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
 
-// column is what rows can be sorted by.
+// column is a value by which rows can be sorted.
 type column uint8
 
 // The columns.
@@ -25,23 +25,24 @@ const (
 
 func (c column) String() string { return [...]string{"name", "status", "latency", "traffic", "age"}[c] }
 
-// order is how rows are sorted: by default the worst, the slowest, the busiest,
-// the newest first.
+// order is the order of the rows. Without Reverse, the worst, the slowest, the busiest,
+// or the newest comes first.
 type order struct {
 	By      column
 	Reverse bool
 }
 
-// mark says which way the values run: names from A on, and ages from the newest, run up.
+// mark returns the sign for the direction of the values. Names from A on, and ages from
+// the newest on, go up.
 func (o order) mark(t draw.Theme) string {
 	up := o.By == byName || o.By == byAge
 	return t.Sorted[map[bool]int{false: 0, true: 1}[up != o.Reverse]]
 }
 
-// sortKey is what a row is sorted by, kept with it so that the row is found
-// again where it was put.
+// sortKey is the value by which a row was sorted. The row keeps it, so that its place
+// can be found again.
 type sortKey struct {
-	unknown bool // goes last, in either direction
+	unknown bool // such rows come last, in either direction
 	value   float64
 }
 
@@ -63,7 +64,7 @@ func (o order) key(p *peering, now time.Time) sortKey {
 	return sortKey{}
 }
 
-// compare goes the other way round if turned, but for what is unknown.
+// compare compares two keys. turned reverses the order, except for unknown values.
 func (k sortKey) compare(other sortKey, turned bool) int {
 	switch {
 	case k.unknown != other.unknown && k.unknown:
@@ -76,8 +77,8 @@ func (k sortKey) compare(other sortKey, turned bool) int {
 	return cmp.Compare(k.value, other.value)
 }
 
-// compare tells equal keys apart by their names, which go from A to Z either
-// way, unless they are what is sorted by.
+// compare compares two rows. Rows with equal keys are sorted by name, from A to Z in
+// either direction, unless the order is by name.
 func (o order) compare(x, y *peering) int {
 	if c := x.key.compare(y.key, o.Reverse); c != 0 {
 		return c
@@ -92,19 +93,18 @@ func compareNames(x, y *peering) int {
 	return cmp.Or(strings.Compare(x.name, y.name), strings.Compare(string(x.ID.low), string(y.ID.low)))
 }
 
-// find is where p is in the list, or belongs.
+// find returns the position of p in the list, or the position at which it would be.
 func (b *board) find(p *peering) (int, bool) {
 	return slices.BinarySearchFunc(b.List, p, b.Order.compare)
 }
 
-// place is a row's key and its number by name: to sort ten thousand of these
-// takes a tenth of the time that it takes to sort the rows.
+// place is a row's key, and its number in the order of names. To sort ten thousand
+// places takes a tenth of the time that it takes to sort the rows.
 type place struct {
 	sortKey
 	number int
 }
 
-// sort makes the list again.
 func (b *board) sort() {
 	if b.named == nil {
 		b.named = slices.SortedFunc(maps.Values(b.Rows), compareNames)
@@ -133,7 +133,8 @@ func (b *board) sort() {
 	}
 }
 
-// sortBy sorts by another column; by the same one, the other way round.
+// sortBy sorts by a column. If the rows are already sorted by it, sortBy reverses the
+// order.
 func (b *board) sortBy(c column) {
 	if b.Order.By == c {
 		b.Order.Reverse = !b.Order.Reverse
@@ -143,7 +144,7 @@ func (b *board) sortBy(c column) {
 	b.sort()
 }
 
-// filter lets rows through that all of its words match.
+// filter selects the rows that all of its words match.
 type filter struct {
 	text  string
 	words []filterWord
@@ -151,12 +152,13 @@ type filter struct {
 
 type filterWord struct {
 	not    bool
-	status bool // the word stands for a state, not for a name
+	status bool // the word stands for a state, and not for a name
 	text   string
 }
 
-// parseFilter reads words: a part of a cluster's name or a state, status: with the
-// beginning of a state, and each of them after an exclamation mark to turn it round.
+// parseFilter parses words: a part of a cluster's name, a state, or "status:" with the
+// beginning of a state. An exclamation mark before a word excludes what the word
+// matches.
 func parseFilter(text string) filter {
 	f := filter{text: text}
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
@@ -170,7 +172,7 @@ func parseFilter(text string) filter {
 	return f
 }
 
-// markWords are the kinds of states that a filter takes beside the states.
+// markWords has the words of a filter for classes of states.
 var markWords = map[draw.Mark]string{draw.OK: "ok", draw.Warn: "warn", draw.Fail: "fail"}
 
 func (f filter) matches(p *peering) bool {
@@ -180,7 +182,7 @@ func (f filter) matches(p *peering) bool {
 		if w.status {
 			in = in || strings.HasPrefix(state, w.text)
 		} else {
-			in = in || state == w.text || strings.Contains(p.name, w.text) // cluster IDs have no capitals
+			in = in || state == w.text || strings.Contains(p.name, w.text) // cluster IDs have no capital letters
 		}
 		if in == w.not {
 			return false

@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// turnTo shows a page about the selected peering, and holds on to it.
+// turnTo shows a page about the selected connection, and keeps this connection selected.
 func (s Screen) turnTo(e session.Env, p page) (Screen, tea.Cmd) {
 	if p := s.Subject(); p != nil {
 		s.list.held, s.list.selected = true, p.ID
@@ -39,8 +39,8 @@ func (s Screen) turnTo(e session.Env, p page) (Screen, tea.Cmd) {
 	return s.renewPage(e), nil
 }
 
-// renewPage makes the text of a page again, of those that are long and seldom
-// change: when its objects have, when there are new logs, or for another width.
+// renewPage makes the text of a page again. It does so only for long texts that seldom change,
+// and only after a change: of the objects, of the logs, or of the width.
 func (s Screen) renewPage(e session.Env) Screen {
 	p := s.Subject()
 	switch {
@@ -53,8 +53,8 @@ func (s Screen) renewPage(e session.Env) Screen {
 	return s
 }
 
-// leavePage goes back: to all lines of the page, to the overview if the page was opened
-// there, and from there to the list.
+// leavePage goes back: from found lines to all lines of the page, from the page to the
+// overview if the page was opened there, and from there to the list.
 func (s Screen) leavePage(e session.Env) (Screen, tea.Cmd) {
 	if s.find.String() != "" {
 		s.find = keys.Line{}
@@ -70,8 +70,8 @@ func (s Screen) leavePage(e session.Env) (Screen, tea.Cmd) {
 	return s, nil
 }
 
-// factsOf are those of both clusters of a peering, as a diagnosis needs them. Who a cluster is
-// that does not answer now is known from before.
+// factsOf returns the facts of both clusters of a connection for a diagnosis. A cluster that
+// does not answer now keeps the identity that it had before.
 func (s Screen) factsOf(e session.Env, p *peering) flows.Facts {
 	refs, _ := s.contextsOf(p)
 	f := flows.Facts{Sides: [2]flows.ClusterFacts{e.Fleet.Member(refs[0]).Latest, e.Fleet.Member(refs[1]).Latest}, At: e.Now}
@@ -79,7 +79,6 @@ func (s Screen) factsOf(e session.Env, p *peering) flows.Facts {
 	return f
 }
 
-// pageText is what the pane shows.
 func (s Screen) pageText(e session.Env) []string {
 	p := s.Subject()
 	switch {
@@ -101,7 +100,8 @@ func (s Screen) pageText(e session.Env) []string {
 	return s.detailOf(e, p).lines(e.Width, e.Room())
 }
 
-// found are the lines of a page that have what is searched for, below the search.
+// found returns the lines of a page that contain the text of the search, below the search
+// itself.
 func (s Screen) found(e session.Env, lines []string) []string {
 	text := strings.ToLower(s.find.String())
 	if !s.filtering && text == "" {
@@ -126,7 +126,7 @@ func (s Screen) found(e session.Env, lines []string) []string {
 
 const answersAs = "answers as "
 
-// peersOf are the clusters that one has peerings with, as each peering is.
+// peersOf returns a line for each connection of a cluster, with its state.
 func (b *board) peersOf(t draw.Theme, id wire.ClusterID) []string {
 	states := map[string]view.PairState{}
 	for _, p := range b.Rows {
@@ -143,7 +143,7 @@ func (b *board) peersOf(t draw.Theme, id wire.ClusterID) []string {
 	return peers
 }
 
-// contextsText is who is asked, and who answers: those that don't first.
+// contextsText returns the observed contexts, with those that don't answer first.
 func (s Screen) contextsText(e session.Env) []string {
 	t, b := e.Theme, s.Board
 	if len(b.sources) == 0 {
@@ -172,7 +172,7 @@ func (s Screen) contextsText(e session.Env) []string {
 		switch {
 		case !x.silent.IsZero():
 			mark, word, why = draw.Unknown, x.word+" for "+draw.Minutes(b.now.Sub(x.silent)), x.problem
-			why = strings.Replace(why, " (context "+x.ref.String()+")", "", 1) // the line begins with that
+			why = strings.Replace(why, " (context "+x.ref.String()+")", "", 1) // the line begins with the context
 		case !x.asked:
 			mark, word = draw.Running, "was asked, and has not answered yet"
 		case x.ID == "":
@@ -195,7 +195,7 @@ func (s Screen) contextsText(e session.Env) []string {
 	return lines
 }
 
-// yamlText is every object of the peering, as each cluster has it.
+// yamlText returns all objects of the connection, from each cluster.
 func (s Screen) yamlText(e session.Env, p *peering) []string {
 	var lines []string
 	for _, side := range []flows.Side{flows.A, flows.B} {

@@ -129,7 +129,7 @@ func (p *peering) handshake(now time.Time) (latest time.Time) {
 	return latest
 }
 
-// mtu returns the smaller MTU of both ends; 0: neither end reports it.
+// mtu returns the length of the longest packet that both ends send, in bytes; 0: neither end reports it.
 func (p *peering) mtu() int {
 	a, b := p.ends[flows.A].Reading.MTU, p.ends[flows.B].Reading.MTU
 	if a == 0 || b != 0 && b < a {

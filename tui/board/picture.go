@@ -10,14 +10,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
 
-// What the checks say of each part of a packet's way.
+// The checks about each part of a packet's way.
 var (
 	ofGateway = []flows.Code{check.Answers, check.Operator, check.Configured, check.GatewayPod, check.Fresh}
 	ofTunnel  = []flows.Code{check.SameRanges, check.Gateways, check.Endpoint, check.Keys, check.UDPPath, check.Ping, check.PathMTU, check.PacketLoss}
 	ofNodes   = []flows.Code{check.NodePaths}
 )
 
-// partOf is how a part of the way is, by its checks; sides are whose.
+// partOf returns the state of a part of the way. It follows from the checks with these
+// codes that concern one of the sides.
 func partOf(results []check.Result, codes []flows.Code, sides ...flows.Side) draw.Mark {
 	var of []check.Result
 	for _, r := range results {
@@ -30,7 +31,7 @@ func partOf(results []check.Result, codes []flows.Code, sides ...flows.Side) dra
 	switch skipped := slices.ContainsFunc(of, func(r check.Result) bool { return r.State == check.Skipped }); {
 	case len(of) == 0:
 		return draw.Unknown
-	case skipped && worst == check.Pass: // something before it has failed: nobody knows of the rest
+	case skipped && worst == check.Pass: // an earlier part has failed, so this part is unknown
 		return draw.Pending
 	}
 	return draw.CheckMarks[worst]

@@ -1,5 +1,5 @@
-// Package board is the dashboard: one row for each two clusters that are peered,
-// as both sides tell of them, and pages about one of these.
+// Package board is the dashboard: one row for each connection, with the reports of
+// both sides, and pages about single connections.
 package board
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// Screen is the peerings of many clusters: the list of them, and the
-// pages about one of them.
+// Screen has the list of the connections of many clusters, and the pages about one
+// of them.
 type Screen struct {
 	options   session.Options
-	chosen    map[flows.ContextRef]bool // contexts that were asked for; nil: all
+	chosen    map[flows.ContextRef]bool // the requested contexts; nil: all contexts
 	Board     *board
 	list      peeringList
 	filter    keys.Line
@@ -36,22 +36,22 @@ type Screen struct {
 	// looks are those of the diagnosis: what has changed since then tells which way
 	// packets move.
 	looks     check.Looks
-	allChecks bool // those that passed, too
+	allChecks bool // passed checks are also shown
 
-	paused time.Time // since when; zero: it is live
-	kept   []News    // that came meanwhile
-	copied string    // to be printed at the end
+	paused time.Time // the beginning of the pause; zero: there is no pause
+	kept   []News    // the news during the pause
+	copied string    // text to print at the end of the program
 }
 
-// page is what is shown of the selected peering.
+// page is one of the texts about the selected connection.
 type page uint8
 
 const (
 	pageOverview page = iota
-	pageEvents        // of this peering
+	pageEvents        // of this connection
 	pageAllEvents
-	pageContexts // of all, too
-	pageMatrix   // with a cursor on this one
+	pageContexts // about all contexts
+	pageMatrix   // with a cursor at this connection
 	pageYAML
 	pageLogs
 	pageDiagnosis
@@ -61,11 +61,12 @@ func (p page) String() string {
 	return [...]string{"details", "timeline", "timelines of all", "contexts", "matrix", "YAML", "logs", "diagnosis"}[p]
 }
 
-// ofAll reports whether a page is about no one peering.
+// ofAll reports whether a page is about all connections, and not about a single
+// one.
 func (p page) ofAll() bool { return p == pageAllEvents || p == pageContexts }
 
-// New shows the contexts that were asked for; none stands for all that
-// there are.
+// New returns the dashboard of the requested contexts, or of all contexts if none
+// was requested.
 func New(o session.Options, e session.Env) Screen {
 	b := newBoard(nil, e.Now)
 	s := Screen{options: o, Board: b, list: peeringList{board: b}}
@@ -80,7 +81,7 @@ func New(o session.Options, e session.Env) Screen {
 	return s
 }
 
-// Know shows the contexts that were asked for, or all that there are.
+// Know sets the contexts: the requested ones, or all.
 func (s Screen) Know(all session.Fleet) {
 	refs := s.options.Contexts
 	if len(refs) == 0 {
@@ -91,11 +92,12 @@ func (s Screen) Know(all session.Fleet) {
 	s.Board.choose(refs)
 }
 
-// Watches reports whether a context is one of those.
+// Watches reports whether the dashboard shows a context.
 func (s Screen) Watches(ref flows.ContextRef) bool { return s.chosen == nil || s.chosen[ref] }
 
-// Subject is the peering that keys are about: the selected row, or the one that
-// the page is of, wherever that is in the list; nil when there is none, or no more.
+// Subject returns the connection to which keys apply: the connection of the page,
+// or else that of the selected row. It is nil if there is none, or if the
+// connection is gone.
 func (s Screen) Subject() *peering {
 	if !s.Detail || !s.list.held {
 		return s.list.current()
@@ -103,7 +105,8 @@ func (s Screen) Subject() *peering {
 	return s.Board.Rows[s.list.selected]
 }
 
-// Selected are the contexts of the selected peering, as far as there are any.
+// Selected returns the contexts of the selected connection; zero for a cluster
+// without a context.
 func (s Screen) Selected() (refs [2]flows.ContextRef) {
 	if p := s.Subject(); p != nil {
 		refs, _ = s.contextsOf(p)
@@ -111,7 +114,8 @@ func (s Screen) Selected() (refs [2]flows.ContextRef) {
 	return refs
 }
 
-// contextsOf are those of both sides; missing is the cluster that has none.
+// contextsOf returns the contexts of both sides. missing is the ID of the cluster
+// that has no context.
 func (s Screen) contextsOf(p *peering) (refs [2]flows.ContextRef, missing wire.ClusterID) {
 	for i, e := range p.ends {
 		if !e.Chosen {
@@ -123,8 +127,8 @@ func (s Screen) contextsOf(p *peering) (refs [2]flows.ContextRef, missing wire.C
 	return refs, missing
 }
 
-// pair are the contexts of the selected peering; ok is false if one of its
-// clusters is not at hand.
+// pair returns the contexts of the selected connection. ok is false if one of its
+// clusters has no context.
 func (s Screen) pair(e session.Env) (refs [2]flows.ContextRef, ok bool) {
 	refs, missing := s.contextsOf(s.Subject())
 	if missing != "" {
@@ -133,8 +137,8 @@ func (s Screen) pair(e session.Env) (refs [2]flows.ContextRef, ok bool) {
 	return refs, missing == ""
 }
 
-// objectsOf are what a side has of a peering; nil if its cluster is not one of
-// the dashboard's.
+// objectsOf returns the objects of a connection on one side; nil if the cluster
+// does not belong to the dashboard.
 func (s Screen) objectsOf(e session.Env, p *peering, side flows.Side) *flows.End {
 	end := p.ends[side]
 	if !end.Chosen {
@@ -144,7 +148,8 @@ func (s Screen) objectsOf(e session.Env, p *peering, side flows.Side) *flows.End
 	return &objects
 }
 
-// clusterOf are the facts of a side; none if it is not among the contexts.
+// clusterOf returns the facts of a side's cluster; empty facts if it has no
+// context.
 func (s Screen) clusterOf(e session.Env, p *peering, side flows.Side) flows.ClusterFacts {
 	if end := p.ends[side]; end.Chosen {
 		return e.Fleet.Member(s.Board.speaker(end.ID)).Good

@@ -11,14 +11,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// since is a state, and when it was first seen.
+// since is a state, and the time at which it was first seen.
 type since struct {
 	at    time.Time
 	state view.PairState
 }
 
-// past are the states that a peering was seen in, the oldest first. What came before the
-// oldest event that is kept is not known.
+// past returns the states in which a connection was seen, the oldest first. States before the
+// oldest event in the log are unknown.
 func (l *eventLog) past(p *peering) []since {
 	from := p.known
 	if l.Total > len(l.Events) {
@@ -39,8 +39,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// lane are the states of a peering in so many cells of equal time: the worst of each, so that
-// an outage of seconds is seen.
+// lane returns the worst state in each of several cells of equal time, so that even an outage
+// of seconds is visible.
 func lane(states []since, from, now time.Time, cells int) []draw.Mark {
 	marks := make([]draw.Mark, cells)
 	step := max(1, now.Sub(from)/time.Duration(cells))
@@ -64,19 +64,21 @@ func lane(states []since, from, now time.Time, cells int) []draw.Mark {
 	return marks
 }
 
-// recent is where timelines begin: when watching did, a day ago at most.
+// recent returns the beginning of timelines: when the program began to watch, but at most a
+// day ago.
 func recent(began, now time.Time) time.Time { return later(began, now.Add(-flapWindow)) }
 
-// laneAxis says when a timeline begins and ends.
+// laneAxis returns the line with the beginning and the end of a timeline.
 func laneAxis(t draw.Theme, from time.Time, cells int) string {
 	left, right := from.Format("15:04"), "now"
 	return t.Faint.Render(left + strings.Repeat(" ", max(1, cells-len(left)-len(right))) + right)
 }
 
-// mostLanes is how many timelines a page has: they are made anew with each message.
+// mostLanes is the largest number of timelines on a page, because each message makes all of
+// them again.
 const mostLanes = 50
 
-// lanesText is a timeline of each peering, in the order of the list, below one axis.
+// lanesText returns the timelines of connections, in the order of the list, below one axis.
 func (s Screen) lanesText(e session.Env, all []*peering) []string {
 	t, b := e.Theme, s.Board
 	names, more := 0, len(all)-mostLanes
@@ -97,7 +99,8 @@ func (s Screen) lanesText(e session.Env, all []*peering) []string {
 	return lines
 }
 
-// eventsText are timelines of peerings, and below them the events, the latest first.
+// eventsText returns the timelines of connections, and below them the events, the latest
+// first.
 func (s Screen) eventsText(e session.Env, of []*peering, keep func(event) bool) []string {
 	b, t := s.Board, e.Theme
 	var lines []string
@@ -115,7 +118,6 @@ func (s Screen) eventsText(e session.Env, of []*peering, keep func(event) bool) 
 	return append(lines, "", t.Faint.Render(what+"."))
 }
 
-// eventLines is one event with its time and how long ago that is, wrapped.
 func eventLines(t draw.Theme, e event, names string, now time.Time, width int) []string {
 	at := fmt.Sprintf("%s %s  ", e.at.Format(time.TimeOnly), draw.PadLeft(draw.Minutes(now.Sub(e.at)), 3))
 	lines := t.Wrap(e.line(t, names), width, len(at))

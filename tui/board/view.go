@@ -15,21 +15,22 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// The detail of the selected row stands below the list where the terminal is high, or
-// where few rows leave so many lines.
+// The detail of the selected row is below the list on a terminal with at least belowHeight lines, and
+// wherever the rows leave belowLines lines free.
 const (
 	belowHeight = 34
 	belowLines  = 8
-	// Of a high terminal the list has at most so much. Below it, the rows have these lines around them.
+	// listShare is the largest part of a high terminal for the list. aroundRows is the smallest number
+	// of lines for the list if there is a detail.
 	listShare  = 2.0 / 5
 	aroundRows = 10
 )
 
-// isLow reports whether each line is wanted for rows.
+// isLow reports whether the terminal is so low that rows need every line.
 func isLow(e session.Env) bool { return e.Height < 20 }
 
-// body is the height of a screen without a note. One that comes and goes covers the last
-// lines: nothing else moves.
+// body returns the height of a screen without a note. A note covers the last lines for a time, and
+// nothing else moves.
 func body(e session.Env) int { return max(0, e.Height-session.FrameLines) }
 
 // paneHeight is how many lines the pane below the list has, with the rule above it; 0: there
@@ -61,7 +62,7 @@ func (s Screen) listHeight(e session.Env) int {
 	return max(0, body(e)-len(s.top(e))-s.paneHeight(e))
 }
 
-// resize gives the list so many lines more, which the pane has less, or the other way round.
+// resize moves the border between the list and the pane by a number of lines.
 func (s Screen) resize(e session.Env, by int) Screen {
 	before := s.paneHeight(e)
 	s.resized += by
@@ -72,12 +73,10 @@ func (s Screen) resize(e session.Env, by int) Screen {
 	return s
 }
 
-// layout is where the list has its parts.
 func (s Screen) layout(e session.Env) listLayout {
 	return s.list.layout(e, s.listHeight(e), s.wide)
 }
 
-// top is what stands above the list.
 func (s Screen) top(e session.Env) []string {
 	t := e.Theme
 	var top []string
@@ -93,7 +92,7 @@ func (s Screen) top(e session.Env) []string {
 	return top
 }
 
-// Text is what a page says, which scrolls.
+// Text returns the text of a page, which scrolls.
 func (s Screen) Text(e session.Env) session.Text {
 	if !s.Detail {
 		return session.Text{}
@@ -106,7 +105,7 @@ func (s Screen) Text(e session.Env) session.Text {
 	return text
 }
 
-// Follow keeps the selected row where it is while others move.
+// Follow keeps the selected row in its line while other rows move.
 func (s Screen) Follow(e session.Env) Screen {
 	if !s.Detail {
 		s.list = s.list.follow(s.layout(e).rows)
@@ -114,7 +113,7 @@ func (s Screen) Follow(e session.Env) Screen {
 	return s
 }
 
-// View draws the list, with the detail of a row below it where there is room, or a page.
+// View draws a page, or the list. If there is room, the detail of the selected row is below the list.
 func (s Screen) View(e session.Env) []string {
 	if s.Detail {
 		return e.Pane()
@@ -141,7 +140,7 @@ func (s Screen) pane(e session.Env, p *peering, height int) []string {
 	return append([]string{e.Theme.RuleLine(names, e.Width)}, cut(e.Theme, d.lines(e.Width, height-1), height-1, e.Keys.Enter)...)
 }
 
-// cut says so where a pane has no room for all lines, and which key shows them.
+// cut cuts lines to a height. The last line then names the key that shows all lines.
 func cut(t draw.Theme, lines []string, height int, shows key.Binding) []string {
 	if len(lines) <= height || height < 1 {
 		return lines
@@ -167,10 +166,11 @@ func (s Screen) detailOf(e session.Env, p *peering) detail {
 // Heading is the line above the screen.
 func (s Screen) Heading(e session.Env) string { return e.Theme.RuleLine("", e.Width) }
 
-// Progress is when it is, to the minute, so that only that draws the screen anew.
+// Progress returns the time, to the minute, so that the screen changes at most once a minute because of
+// it.
 func (s Screen) Progress(e session.Env) string { return e.Theme.Faint.Render(e.Now.Format("15:04")) }
 
-// Title says what is shown, and whether it is live.
+// Title returns the subject of the screen, and whether it is live.
 func (s Screen) Title(e session.Env) string {
 	t := e.Theme
 	title := t.Title.Render("Peerings")
@@ -189,7 +189,7 @@ func (s Screen) Title(e session.Env) string {
 	return title + "  " + t.Faint.Render(draw.Counted(len(s.Board.sources), "context")+", by "+s.Board.Order.By.String()+s.Board.Order.mark(t))
 }
 
-// Gist is the number of peerings in each state.
+// Gist returns the number of connections in each state.
 func (s Screen) Gist(session.Env) string {
 	var each []string
 	for state, count := range s.Board.counts {
@@ -200,7 +200,7 @@ func (s Screen) Gist(session.Env) string {
 	return cmp.Or(strings.Join(each, ", "), "no peerings")
 }
 
-// Summary is for the terminal after the program has ended.
+// Summary returns the text for the terminal after the end of the program.
 func (s Screen) Summary(e session.Env) string {
 	return cmp.Or(s.copied, fmt.Sprintf("%s: %s", draw.Counted(len(s.Board.Rows), "peering"), s.Gist(e)))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/NimbleMarkets/ntcharts/v2/linechart"
 )
 
-// Curve is one line of a chart: a value for each bucket, NaN where there is none.
+// Curve is one line of a chart. It has a value for each bucket of time, or NaN for none.
 type Curve struct {
 	Values []float64
 	Lost   []bool // the buckets whose pings got no answer; nil: none
@@ -24,7 +24,7 @@ type Curve struct {
 // fewValues are the least that are a curve: of one or two, the figures beside it say more.
 const fewValues = 3
 
-// Curved reports whether enough was measured for a curve.
+// Curved reports whether there are enough values for a curve.
 func Curved(values []float64) bool {
 	known := 0
 	for _, v := range values {
@@ -61,10 +61,9 @@ func (t Theme) Chart(curves []Curve, back time.Duration, width, height int, unit
 	return append(lines, strings.Repeat(" ", side+1)+t.Faint.Render(timeAxis(back, plot)))
 }
 
-// draw puts one curve on the canvas.
 func (t Theme) draw(lc *linechart.Model, c Curve) {
 	at := func(i int) canvas.Float64Point { return canvas.Float64Point{X: float64(i), Y: c.Values[i]} }
-	// One grid for the whole curve: linechart's own lines take one for each.
+	// One grid for the whole curve, because linechart would make a grid for each line.
 	dots := graph.NewBrailleGrid(lc.GraphWidth(), lc.GraphHeight(), lc.MinX(), lc.MaxX(), lc.MinY(), lc.MaxY())
 	for i, v := range c.Values {
 		from := max(0, i-1)
@@ -85,7 +84,7 @@ func (t Theme) draw(lc *linechart.Model, c Curve) {
 	graph.DrawBraillePatterns(&lc.Canvas, canvas.Point{}, dots.BraillePatterns(), c.Style.Style)
 }
 
-// drawLost puts the sign of lost pings on the canvas's lowest line, where no curve is.
+// drawLost draws the sign of lost pings on the lowest line of the canvas, unless a curve is there.
 func (t Theme) drawLost(lc *linechart.Model, c Curve) {
 	n, width := len(c.Lost), lc.GraphWidth()
 	for x := range width {
@@ -98,8 +97,8 @@ func (t Theme) drawLost(lc *linechart.Model, c Curve) {
 	}
 }
 
-// canvasLine is a line of a canvas, with one sequence for each run of cells of
-// one colour, and not, as the canvas itself draws it, for each cell.
+// canvasLine returns a line of a canvas. It writes one colour sequence for each run of cells with the
+// same colour. The canvas itself would write one for each cell.
 func canvasLine(c *canvas.Model, y int) string {
 	var line, run strings.Builder
 	var style lipgloss.Style
@@ -124,7 +123,7 @@ func canvasLine(c *canvas.Model, y int) string {
 	return line.String()
 }
 
-// Highest is the largest of all values, 0 if there is none.
+// Highest returns the largest of all values; 0 if there are none.
 func Highest(all ...[]float64) (top float64) {
 	for _, values := range all {
 		for _, v := range values {
@@ -154,8 +153,8 @@ func ceiling(curves []Curve) float64 {
 	return 10 * magnitude
 }
 
-// scale are the labels of a chart's lines, from the top: the ceiling, its half
-// where there is room, and 0.
+// scale returns the labels of a chart's lines, from the top: the ceiling, half of it if there is room,
+// and 0.
 func (t Theme) scale(top float64, height int, unit func(float64) string) []string {
 	labels := make([]string, height)
 	labels[0], labels[height-1] = unit(top), "0"
@@ -171,8 +170,8 @@ func timeAxis(back time.Duration, width int) string {
 	return left + strings.Repeat(" ", max(1, width-len(left)-len(right))) + right
 }
 
-// Spark draws values as one line of bars, from 0 to top; NaN is a gap. Lines that are
-// compared have the same top.
+// Spark draws values as one line of bars, from 0 to top. NaN is a gap. To compare several lines, use
+// the same top.
 func (t Theme) Spark(values []float64, top float64) string {
 	var b strings.Builder
 	for _, v := range values {
@@ -226,8 +225,8 @@ func (t Theme) RTTLegend() [][2]string {
 	}
 }
 
-// Lane draws how something was from left to right, a cell each. Each state has a sign of its
-// own; what is not known, as before the first look, is left empty.
+// Lane draws a line of states, one cell for each. Each state has its own sign. Cells with an unknown
+// state are empty.
 func (t Theme) Lane(cells []Mark) string {
 	return t.runs(len(cells), func(i int) (string, Style) {
 		if cells[i] == Blank {
@@ -237,7 +236,7 @@ func (t Theme) Lane(cells []Mark) string {
 	})
 }
 
-// runs are cells, with one sequence for each run of one style.
+// runs draws n cells, with one sequence for each run of cells with the same style.
 func (t Theme) runs(n int, cell func(i int) (string, Style)) string {
 	var line, run strings.Builder
 	var style Style

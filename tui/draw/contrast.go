@@ -10,9 +10,10 @@ import (
 // and states against each other, also as the colour-blind see them.
 type palette struct{ ok, running, warn, fail, unknown, a, b, label string }
 
-// The usual palettes, by background: the terminal's own colours, which an admin may have
-// chosen. Those that common terminals show too dark on black are taken in their bright
-// form; on white, where green, yellow and cyan can't be read, the theme has its own.
+// The usual palettes, by background. They use the terminal's own colours, which an admin
+// may have chosen. A colour that common terminals show too dark on black has its bright
+// variant. On white, green, yellow and cyan are unreadable, so the theme has other ones
+// there.
 var (
 	usualDark  = palette{ok: "2", running: "3", warn: "3", fail: "9", unknown: "13", a: "6", b: "13", label: "12"}
 	usualLight = palette{ok: "#1a6b1a", running: "#7a5200", warn: "#7a5200", fail: "1", unknown: "5", a: "#005f6b", b: "5", label: "4"}
@@ -24,7 +25,7 @@ var (
 	onLight = palette{ok: "#00524a", running: "#5c4700", warn: "#5c4700", fail: "#990044", unknown: "#5b2a86", a: "#004f6e", b: "#8a0058", label: "#003c8f"}
 )
 
-// HighContrast is the theme with colours of its own, which are far from the background,
+// HighContrast returns the theme with colours that differ strongly from the background,
 // and without faint text.
 func (t Theme) HighContrast(light bool) Theme {
 	p := onDark

@@ -5,16 +5,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 )
 
-// Legend is rows of signs or words, with what they mean beside them.
+// Legend has rows of signs or words with their meanings.
 type Legend struct {
 	Title string
 	Rows  [][2]string
 }
 
-// Add is one more row.
+// Add adds a row.
 func (l *Legend) Add(sign, means string) { l.Rows = append(l.Rows, [2]string{sign, means}) }
 
-// Legend draws it, and an empty line below; nothing if it has no rows.
+// Legend draws a legend with an empty line below it; nothing if it has no rows.
 func (t Theme) Legend(l Legend, width int) []string {
 	if len(l.Rows) == 0 {
 		return nil
@@ -32,7 +32,6 @@ func (t Theme) Legend(l Legend, width int) []string {
 	return append(lines, "")
 }
 
-// checkMeanings are what help says of the states of a check.
 var checkMeanings = [check.Outcomes]struct {
 	state check.Outcome
 	means string
@@ -46,7 +45,7 @@ var checkMeanings = [check.Outcomes]struct {
 	{check.Planned, "it is not so yet; the plan sees to it"},
 }
 
-// CheckLegend is of the states of checks, but for one that those in question can't have.
+// CheckLegend explains the states of checks, except one that is impossible here.
 func (t Theme) CheckLegend(never check.Outcome) Legend {
 	l := Legend{Title: "Checks"}
 	for _, m := range checkMeanings {
@@ -57,7 +56,7 @@ func (t Theme) CheckLegend(never check.Outcome) Legend {
 	return l
 }
 
-// StepLegend is of the states of a plan's steps.
+// StepLegend explains the states of a plan's steps.
 func (t Theme) StepLegend() Legend {
 	l := Legend{Title: "Steps of a plan"}
 	for s, means := range [...]string{

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// At is a line by its number; "" where there is none.
+// At returns the line with the index i; "" if there is none.
 func At(lines []string, i int) string {
 	if i < len(lines) {
 		return lines[i]
@@ -12,16 +12,17 @@ func At(lines []string, i int) string {
 	return ""
 }
 
-// TwoColumns is the width from which both sides of a connection stand beside each other.
+// TwoColumns is the smallest width for both sides of a connection beside each other.
 const TwoColumns = 120
 
-// BesideFrom is the width from which a list has what belongs to it next to it, and not below.
+// BesideFrom is the smallest width for a detail beside its list. On narrower screens it is
+// below the list.
 const BesideFrom = 160
 
-// Half is the width of each of two blocks next to each other.
+// Half returns the width of each of two blocks beside each other.
 func Half(width int) int { return (width - 3) / 2 } //nolint:mnd // a gap, and two of them
 
-// Beside puts two blocks of lines next to each other, each with half of the width.
+// Beside puts two blocks of lines beside each other, each with half of the width.
 func (t Theme) Beside(left, right []string, width int) []string {
 	half := Half(width)
 	lines := make([]string, max(len(left), len(right)))
@@ -31,7 +32,7 @@ func (t Theme) Beside(left, right []string, width int) []string {
 	return lines
 }
 
-// Row is one of a list: the selected one has a sign and is bold.
+// Row returns a row of a list. The selected row has a sign and is bold.
 func (t Theme) Row(selected bool, row string) string {
 	if selected {
 		return t.selected.Render(t.Pointer + " " + row)
@@ -48,13 +49,14 @@ func (t Theme) RuleLine(heading string, width int) string {
 	return t.Faint.Render(heading + strings.Repeat(t.Rule, max(0, width-Cells(heading))))
 }
 
-// Window is the part of rows, at most height, that shows the one at index.
+// Window returns at most height rows, including the row at index.
 func Window(rows []string, index, height int) []string {
 	top := WindowTop(index, len(rows), height)
 	return rows[top:min(top+height, len(rows))]
 }
 
-// WindowTop is the first of n rows in sight, with the one of an index among them.
+// WindowTop returns the index of the first visible row of n rows, so that the row at index is
+// visible.
 func WindowTop(index, n, height int) int {
 	return max(0, min(index-height/2, n-height))
 }

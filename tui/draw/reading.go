@@ -62,7 +62,7 @@ func CIDRText(other string, conf *networkingv1beta1.Configuration) []string {
 	}
 }
 
-// CIDRs are ranges of addresses as one text.
+// CIDRs returns ranges of addresses as one text.
 func CIDRs(cidrs []networkingv1beta1.CIDR) string {
 	text := make([]string, len(cidrs))
 	for i, c := range cidrs {
@@ -71,7 +71,7 @@ func CIDRs(cidrs []networkingv1beta1.CIDR) string {
 	return strings.Join(text, ", ")
 }
 
-// Lending are lines of what a side says of its peerings besides the network.
+// Lending returns lines about a cluster's lending with a peer.
 func (t Theme) Lending(all []view.Lending, cluster, peer wire.ClusterID, width int) []string {
 	var lines []string
 	for _, l := range all {

@@ -6,7 +6,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/view"
 )
 
-// StepMark is how a step's status looks.
+// StepMark returns the mark of a step's status.
 func StepMark(s flows.Status) Mark {
 	switch s {
 	case flows.Done:
@@ -20,8 +20,8 @@ func StepMark(s flows.Status) Mark {
 	return Pending
 }
 
-// StepWord is a step's status as people read it: that a step needs another one's
-// result is how a plan is, and no trouble.
+// StepWord returns a step's status as a word for people. A step that needs the
+// result of another one is no problem, so its word is harmless.
 func StepWord(s flows.Status) string {
 	if s == flows.Blocked {
 		return "later"
@@ -29,31 +29,32 @@ func StepWord(s flows.Status) string {
 	return s.String()
 }
 
-// StateWidth is the room for a step's glyph and the longest word.
+// StateWidth returns the width of a step's glyph and the longest word.
 func (t Theme) StateWidth() int { return len("waiting") + 2 + Cells(t.Glyphs[OK]) }
 
-// CheckMarks are how a check's states look.
+// CheckMarks has the marks of a check's states.
 var CheckMarks = map[check.Outcome]Mark{
 	check.Pass: OK, check.Warn: Warn, check.Fail: Fail, check.Inconclusive: Unknown, check.Skipped: Pending,
 	check.Measuring: Running, check.Planned: Pending,
 }
 
-// StateMarks are how an end's states look.
+// StateMarks has the marks of an end's states.
 var StateMarks = map[flows.EndState]Mark{
 	flows.StateNotConnected: Pending, flows.StateStarting: Running, flows.StateConnecting: Running,
 	flows.StateConnected: OK, flows.StateDegraded: Warn, flows.StateDown: Fail,
 	flows.StateStale: Unknown, flows.StateUnknown: Unknown,
 }
 
-// PairMarks are how the states of a peering look, seen from both sides.
+// PairMarks has the marks of a connection's states, as seen from both sides.
 var PairMarks = [view.States]Mark{
 	view.Down: Fail, view.OneSided: Fail, view.Unreachable: Unknown, view.Stale: Unknown,
 	view.Degraded: Warn, view.Unknown: Unknown, view.Connecting: Running, view.Starting: Running,
 	view.NotConnected: Pending, view.Untested: Pending, view.Connected: OK,
 }
 
-// EndMark is how an end's state looks where that of the peering is known: that
-// gateways answer pings is no more than that.
+// EndMark returns the mark of an end's state. If the state of the connection is
+// known, connected ends don't look better than the connection: answered pings
+// prove nothing about pods.
 func EndMark(s flows.EndState, both view.PairState) Mark {
 	if s == flows.StateConnected && both == view.Untested {
 		return PairMarks[both]

@@ -8,9 +8,9 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Style is a [lipgloss.Style] of one line whose sequences are known: a frame
-// renders hundreds of short texts, and lipgloss finds out about borders and
-// margins for each of them.
+// Style is a [lipgloss.Style] for single lines, with computed control sequences.
+// A frame has hundreds of short texts, and lipgloss would look for borders and
+// margins in each of them.
 type Style struct {
 	lipgloss.Style
 	on, off string
@@ -21,7 +21,7 @@ func newStyle(s lipgloss.Style) Style {
 	return Style{s, on, off}
 }
 
-// Render is for text without line breaks and tabs. Of no text it makes none.
+// Render styles a text without line breaks and tabs. The result for "" is "".
 func (s Style) Render(text string) string {
 	if text == "" {
 		return ""
@@ -29,9 +29,9 @@ func (s Style) Render(text string) string {
 	return s.on + text + s.off
 }
 
-// Cells is the width of a text on the screen. It knows by itself what most of
-// our lines are made of; what a character is in other texts, ansi takes its time
-// to find out.
+// Cells returns the width of a text on the screen. It knows the width of the
+// usual characters of our lines. For other texts it calls package ansi, which is
+// slower.
 func Cells(text string) int {
 	n := 0
 	for i := 0; i < len(text); {
@@ -55,8 +55,8 @@ func Cells(text string) int {
 	return n
 }
 
-// styling is the length of the sequence of colours that a text starts with; 0 if
-// it starts with something else.
+// styling returns the length of the colour sequence at the start of a text; 0 if
+// there is none.
 func styling(text string) int {
 	if !strings.HasPrefix(text, "\x1b[") {
 		return 0
@@ -68,8 +68,8 @@ func styling(text string) int {
 	return len(text) - len(parameters) + 1
 }
 
-// drawn are characters that screens are drawn with, one cell each: lines and
-// blocks, Braille patterns, and the theme's glyphs.
+// drawn reports whether screens are drawn with the character r, which is one
+// cell wide: lines and blocks, Braille patterns, and the theme's glyphs.
 func drawn(r rune) bool {
 	return '\u2500' <= r && r <= '\u259f' || '\u2800' <= r && r <= '\u28ff' || strings.ContainsRune("·…→⇄✓✗•›▸▼▲○×", r)
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// Plain makes text of a cluster fit for one line of a terminal: no control or
-// formatting characters, which could draw anything anywhere, and no characters
-// that the terminal can't show.
+// Plain makes a text of a cluster fit for one line of a terminal. It removes control and
+// formatting characters, which could draw anything anywhere, and replaces characters that
+// the terminal can't show.
 func (t Theme) Plain(text string) string {
 	text = strings.ToValidUTF8(text, "?")
 	if !t.ascii && isPlain(text) {
@@ -40,7 +40,7 @@ func isPlain(text string) bool {
 func inASCII(r rune) string {
 	switch r {
 	case 'μ', 'µ':
-		return "u" // as in 340us: Liqo writes the Greek letter
+		return "u" // as in 340us; Liqo writes the Greek letter
 	case '→':
 		return "->"
 	case '…':
@@ -51,7 +51,7 @@ func inASCII(r rune) string {
 	return "?"
 }
 
-// Pad fills text up with spaces.
+// Pad adds spaces up to a width.
 func Pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-Cells(text)))
 }
@@ -64,8 +64,8 @@ func (t Theme) Fit(line string, width int) string {
 	return ansi.Truncate(line, max(0, width), t.Ellipsis)
 }
 
-// Wrap breaks text into lines of at most width cells with an indent, which the
-// first one leaves to a label.
+// Wrap breaks text into lines of at most width cells. All lines but the first have an
+// indent; before the first line there may be a label.
 func (t Theme) Wrap(text string, width, indent int) []string {
 	lines := Wrapped(t.Plain(text), max(1, width-indent))
 	for i := 1; i < len(lines); i++ {
@@ -74,9 +74,9 @@ func (t Theme) Wrap(text string, width, indent int) []string {
 	return lines
 }
 
-// Wrapped breaks plain text into lines of at most width cells, and a word only if
-// no line is long enough for it: a flag or a path in two pieces is no longer one.
-// [ansi.Wrap] lets a line that ends with a hyphen be one cell too wide.
+// Wrapped breaks plain text into lines of at most width cells. It breaks a word only if the
+// word is longer than a line, because a flag or a path in two pieces can't be copied.
+// [ansi.Wrap] makes a line one cell too long if the line ends with a hyphen.
 func Wrapped(text string, width int) []string {
 	words := strings.Split(text, " ")
 	for i, word := range words {
@@ -99,8 +99,9 @@ func Wrapped(text string, width int) []string {
 	}
 }
 
-// whole are stand-ins for the characters that [ansi.Wrap] breaks words at, one
-// cell wide as these are. They are not printable, so no plain text has them.
+// whole replaces the characters at which [ansi.Wrap] breaks words with characters of the
+// same width. broken restores them. These stand-ins are not printable, so no plain text has
+// them.
 var whole, broken = strings.NewReplacer("-", "\ue000", "/", "\ue001"), strings.NewReplacer("\ue000", "-", "\ue001", "/", "\ue002", " ")
 
 // between keeps a flag and its value together, if one line is long enough for both.
@@ -113,7 +114,7 @@ func between(word, next string, width int) string {
 	return " "
 }
 
-// Field is a labelled text, wrapped beside its label.
+// Field returns a text with a label. The text is wrapped beside the label.
 func (t Theme) Field(label, text string, width int) []string {
 	if text == "" {
 		return nil
@@ -124,10 +125,10 @@ func (t Theme) Field(label, text string, width int) []string {
 	return lines
 }
 
-// Pack puts facts on lines, as many on each as fit.
+// Pack writes facts into lines, as many in each as fit.
 func (t Theme) Pack(facts []string, width int) []string { return pack(facts, t.Dot, width) }
 
-// PackApart does the same with nothing between the facts: some begin with a dot themselves.
+// PackApart is Pack with spaces between the facts, because some facts begin with a dot.
 func (t Theme) PackApart(facts []string, width int) []string { return pack(facts, "   ", width) }
 
 func pack(facts []string, between string, width int) []string {
@@ -143,7 +144,7 @@ func pack(facts []string, between string, width int) []string {
 	return lines
 }
 
-// Command breaks a command line between words, so that it can be copied and run.
+// Command breaks a command line between words, so that it can still be copied and run.
 func (t Theme) Command(label, text string, width int) []string {
 	const more = " \\"
 	var lines []string
@@ -162,7 +163,7 @@ func (t Theme) Command(label, text string, width int) []string {
 	return append(lines, line)
 }
 
-// commandWords are the words of a command line, a flag together with its value.
+// commandWords returns the words of a command line. A flag and its value are one word.
 func commandWords(text string) []string {
 	var words []string
 	flag := false
@@ -178,8 +179,9 @@ func commandWords(text string) []string {
 	return words
 }
 
-// Diff styles the unified diffs of some objects, a line apart; the signs say the same as
-// the colours. It leaves out the lines that say nothing about an object.
+// Diff styles the unified diffs of some objects, with an empty line between them. The signs
+// have the same meaning as the colours. It leaves out lines without information about an
+// object.
 func (t Theme) Diff(text string) []string {
 	var lines []string
 	for i, one := range strings.Split(strings.TrimPrefix(text, diffHead), "\n"+diffHead) {
@@ -195,7 +197,7 @@ const diffHead = "--- live\n+++ wanted\n"
 
 func (t Theme) diffOfOne(text string) []string {
 	if strings.HasPrefix(text, "@@ -0,0 ") {
-		_, text, _ = strings.Cut(text, "\n") // all of it is new
+		_, text, _ = strings.Cut(text, "\n") // everything is new
 	}
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i, line := range lines {
@@ -214,7 +216,7 @@ func (t Theme) diffOfOne(text string) []string {
 	return lines
 }
 
-// Instead is shown where there is no text, with the cursor of one on it.
+// Instead returns the text for an empty field, with the field's cursor on it.
 func (t Theme) Instead(text string, focused bool) string {
 	if !focused {
 		return t.Faint.Render(text)
@@ -222,7 +224,7 @@ func (t Theme) Instead(text string, focused bool) string {
 	return t.Cursor.Render(text[:1]) + t.Faint.Render(text[1:])
 }
 
-// Middle cuts the middle of a name out: its beginning and its end tell more.
+// Middle cuts out the middle of a name, because its beginning and its end distinguish it.
 func (t Theme) Middle(text string, width int) string {
 	over := Cells(text) - width
 	if over <= 0 {
@@ -235,17 +237,17 @@ func (t Theme) Middle(text string, width int) string {
 	return ansi.Truncate(text, (keep+1)/2, "") + t.Ellipsis + ansi.TruncateLeft(text, Cells(text)-keep/2, "")
 }
 
-// PadLeft pads on the left: figures stand under each other by their last digit.
+// PadLeft adds spaces on the left, so that the last digits of numbers are below each other.
 func PadLeft(text string, width int) string {
 	return strings.Repeat(" ", max(0, width-Cells(text))) + text
 }
 
-// State is a glyph and a word, padded to width cells.
+// State returns a glyph and a word, padded to width cells.
 func (t Theme) State(m Mark, word string, width int) string {
 	return t.Marks[m].Render(Pad(t.Glyphs[m]+" "+t.Plain(word), width))
 }
 
-// Side names a cluster: its letter, and its ID when that is known.
+// Side returns the name of a cluster: its letter, and its ID if it is known.
 func (t Theme) Side(s flows.Side, id string, width int) string {
 	return t.Sides[s].Render(Pad(t.Plain(strings.TrimSpace(s.String()+" "+id)), width))
 }

@@ -1,6 +1,6 @@
-// Package draw makes strings out of values: text that fits, figures that mean
-// something, states with a glyph and a colour, lists and charts. It is pure: it
-// knows no screen and no terminal, only how many cells there are.
+// Package draw makes texts of values: wrapped text, rounded numbers, states with a
+// glyph and a colour, lists and charts. It is pure: it knows no screen and no
+// terminal, only the number of cells.
 package draw
 
 import (
@@ -11,11 +11,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// Mark is the kind of a state. It is shown as a glyph and a colour, and always
-// beside a word: neither is the only signal.
+// Mark is the class of a state. It is shown as a glyph and a colour, always with a
+// word, so that neither is the only signal.
 type Mark uint8
 
-// The marks, by how far something is.
+// The marks, in the order of progress.
 const (
 	Pending Mark = iota
 	Running
@@ -23,30 +23,30 @@ const (
 	Warn
 	Fail
 	Unknown
-	Blank // nobody looked: it is neither glyph nor colour
+	Blank // nothing was observed; it has no glyph and no colour
 )
 
-// Theme is how things look: glyphs that the terminal can show, and styles in
-// the 16 colours that every palette defines, as far as those can be read everywhere.
+// Theme has the glyphs that the terminal can show, and styles in the 16 colours of
+// every palette, as far as these colours can be read everywhere.
 type Theme struct {
 	ascii bool
 
 	Glyphs   [6]string // by mark
-	Between  string    // the two clusters
+	Between  string    // between the names of two clusters
 	Rule     string
-	Heavy    string // a rule that matters more
+	Heavy    string // a thicker rule
 	Ellipsis string
 	Dot      string    // between facts on a line
 	Bars     []string  // of a sparkline, from low to high
-	gap      string    // in a sparkline: no measurement
-	lost     string    // in a sparkline: no ping was answered
-	lane     [6]string // of a line of states, by mark
+	gap      string    // no measurement, in a sparkline
+	lost     string    // unanswered pings, in a sparkline
+	lane     [6]string // a cell of a line of states, by mark
 	Bullets  [6]string // before a sentence
 	Done     string    // after the number of a step
-	Radio    [2]string // of a choice: not taken, taken
+	Radio    [2]string // before a choice: not taken, taken
 	axis     string    // between a chart and its labels
 	To       string    // from one cluster to the other
-	Into     string    // from a list to one of it
+	Into     string    // before the subject of a page that was opened from a list
 	Bar      string    // between two panes
 	Pointer  string    // before the selected row
 	Sorted   [2]string // after the column that rows are sorted by: down, up
@@ -57,8 +57,8 @@ type Theme struct {
 	added, removed, hunk, Cursor  Style
 }
 
-// NewTheme is for a terminal whose background is dark, unless it is known to be
-// light.
+// NewTheme returns the theme for a terminal. Its background counts as dark, unless
+// it is known to be light.
 func NewTheme(ascii, light bool) Theme {
 	var none lipgloss.Style
 	colour := func(c string) Style { return newStyle(none.Foreground(lipgloss.Color(c))) }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Counted is a number of things.
+// Counted writes a number and a noun, in the plural if needed.
 func Counted(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
@@ -26,8 +26,8 @@ func byteCount(n uint64) string {
 	return fmt.Sprintf("%s %ciB", threeDigits(value), "KMGTPE"[prefix])
 }
 
-// threeDigits writes a number below 1000 with three digits, also those that are zero: what
-// stands below each other, or is looked at for a while, keeps its width.
+// threeDigits writes a number below 1000 with three digits, even if they are zero. So
+// numbers below each other, or numbers that change, keep their width.
 func threeDigits(v float64) string {
 	switch {
 	case v < 9.995:
@@ -38,8 +38,8 @@ func threeDigits(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// Minutes writes a duration in at most three cells, whole minutes at the
-// finest, so that it changes only with the minute.
+// Minutes writes a duration in at most three cells. Its smallest unit is a minute, so the
+// text changes at most once a minute.
 func Minutes(d time.Duration) string {
 	switch d = max(0, d); {
 	case d < time.Minute:
@@ -54,10 +54,10 @@ func Minutes(d time.Duration) string {
 	return fmt.Sprintf("%dy", int(d.Hours()/24/365))
 }
 
-// Percent writes a share with the digits that mean something.
+// Percent writes a share with its significant digits.
 func Percent(share float64) string { return fmt.Sprintf("%.3g%%", share*100) }
 
-// RoundTrip writes a duration with the digits that mean something.
+// RoundTrip writes a duration with its significant digits.
 func RoundTrip(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
@@ -68,7 +68,7 @@ func RoundTrip(d time.Duration) string {
 	return fmt.Sprintf("%dms", d.Milliseconds())
 }
 
-// Latency is a round trip; one that was not measured is a dash.
+// Latency writes a round trip; a dash if it was not measured.
 func Latency(d time.Duration) string {
 	if d <= 0 {
 		return "-"
@@ -76,7 +76,7 @@ func Latency(d time.Duration) string {
 	return RoundTrip(d)
 }
 
-// Seconds writes how long something takes: short ones to a tenth of a second.
+// Seconds writes the duration of some work; if it is short, to a tenth of a second.
 func Seconds(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1fs", max(0, d).Seconds())
@@ -97,7 +97,7 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// AskedText says how long ago a cluster was asked that has not answered yet.
+// AskedText says how long ago a cluster was asked, if it has not answered yet.
 func AskedText(d time.Duration) string {
 	if d < time.Second {
 		return "asked just now"
@@ -105,7 +105,7 @@ func AskedText(d time.Duration) string {
 	return fmt.Sprintf("asked %s ago", Age(d))
 }
 
-// Milliseconds writes a number of them with the digits that mean something.
+// Milliseconds writes a number of milliseconds with its significant digits.
 func Milliseconds(v float64) string { return RoundTrip(time.Duration(v * float64(time.Millisecond))) }
 
 // PerSecond writes a rate in at most five cells.

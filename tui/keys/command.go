@@ -7,36 +7,38 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
 
-// Command is something that the admin can do on a screen: with its key, or
-// from the palette. Keys, help and palette are all made from these.
+// Command is an action of the admin on a screen, by its key or from the palette. The keys,
+// the help and the palette are made from commands.
 type Command struct {
 	key.Binding
-	Msg tea.Msg // does it: the screen, or else the program, takes it at once
-	// Quiet is for moving about: it is in help, not in the palette.
+	Msg tea.Msg // the screen, or else the program, does the action when it gets this message
+	// Quiet is set for commands that only move the selection or the text. The help shows
+	// them, the palette does not.
 	Quiet bool
-	// Shown is for what has a row of its own: the screen's last line does not say it again.
+	// Shown is set if the command has its own row on the screen. The last line then leaves
+	// it out.
 	Shown bool
 	Group Group
 }
 
-// Group is where help has a command.
+// Group is the group of a command in the help.
 type Group uint8
 
-// The groups, in help's order.
+// The groups, in the order of the help.
 const (
-	Here Group = iota // what this screen is for
+	Here Group = iota // the main commands of the screen
 	Look
 	Arrange
 	Move
 	Everywhere
-	Groups // how many there are
+	Groups // the number of groups
 )
 
 func (g Group) String() string {
 	return [...]string{"On this screen", "Look at", "Arrange", "Move", "Everywhere"}[g]
 }
 
-// In puts commands into a group.
+// In returns commands with a group.
 func In(g Group, commands ...Command) []Command {
 	for i := range commands {
 		commands[i].Group = g
@@ -44,10 +46,10 @@ func In(g Group, commands ...Command) []Command {
 	return commands
 }
 
-// MoveMsg selects another row of a list: so many further down.
+// MoveMsg moves the selection of a list down by a number of rows.
 type MoveMsg int
 
-// Moving are the keys of a list.
+// Moving returns the commands that move in a list.
 func (k Map) Moving() []Command {
 	const far = 1 << 20
 	return In(Move, []Command{
@@ -58,7 +60,7 @@ func (k Map) Moving() []Command {
 	}...)
 }
 
-// Column is the width of a column with the keys of commands.
+// Column returns the width of a column with the keys of commands.
 func Column(commands []Command, least int) int {
 	for _, c := range commands {
 		least = max(least, draw.Cells(Called(c.Binding)))

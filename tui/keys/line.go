@@ -10,24 +10,24 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
 
-// maxLine bounds what can be typed or pasted into a field.
+// maxLine is the largest length of a field's text.
 const maxLine = 256
 
-// Line is a text that is being typed.
+// Line is a line of text that the admin types.
 type Line struct {
 	text   []rune
-	cursor int // before the rune of this index
+	cursor int // before the rune with this index
 }
 
 func (l Line) String() string { return string(l.text) }
 
-// Insert puts in what was pasted, as far as it fits on one line.
+// Insert inserts pasted text, as much as fits.
 func (l Line) Insert(text string) Line {
 	text, _, _ = strings.Cut(strings.TrimLeft(text, "\r\n\t "), "\n")
 	return l.typed(text)
 }
 
-// typed puts printable text in, spaces included.
+// typed inserts printable text, including spaces.
 func (l Line) typed(text string) Line {
 	var typed []rune
 	for _, r := range text {
@@ -40,7 +40,7 @@ func (l Line) typed(text string) Line {
 	return l
 }
 
-// Update takes a key that edits; ok is false for any other.
+// Update handles a key that edits the text; ok is false for any other key.
 func (l Line) Update(msg tea.KeyPressMsg) (_ Line, ok bool) {
 	switch msg.String() {
 	case "left":
@@ -71,13 +71,13 @@ func (l Line) Update(msg tea.KeyPressMsg) (_ Line, ok bool) {
 	return l, true
 }
 
-// View shows the text in at most width cells, with the cursor in sight.
+// View returns at most width cells of the text, including the cursor.
 func (l Line) View(t draw.Theme, width int, focused bool) string {
 	if !focused {
 		return t.Fit(t.Plain(l.String()), width)
 	}
-	// The part around the cursor; a rune may be two cells wide, so half of the
-	// width in runes always fits.
+	// This is the part around the cursor. A rune may be two cells wide, so half
+	// as many runes as cells always fit.
 	from := max(0, l.cursor-max(1, width/2))
 	before, at, after := string(l.text[from:l.cursor]), " ", ""
 	if l.cursor < len(l.text) {

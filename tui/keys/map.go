@@ -1,12 +1,12 @@
-// Package keys is what an admin types: every key of the program, those that the
-// configuration file has chosen instead, and lines of text.
+// Package keys has all keys of the program, the admin's own choices of keys in
+// the configuration file, and lines of text that are typed.
 package keys
 
 import (
 	"charm.land/bubbles/v2/key"
 )
 
-// Map is every key of the program.
+// Map has all keys of the program.
 type Map struct {
 	Up, Down, PageUp, PageDown, Top, Bottom    key.Binding
 	Enter, Back, Next, Previous, Left, Right   key.Binding
@@ -24,11 +24,11 @@ type Map struct {
 	SortTraffic, SortAge                       key.Binding
 	Grow, Shrink, Hide, Matrix                 key.Binding
 	Yes, No, Choose                            key.Binding
-	CutUDP, SlowLink, KillGateway, AddCluster  key.Binding // of a demonstration
+	CutUDP, SlowLink, KillGateway, AddCluster  key.Binding // only in a demonstration
 	Help, Quit, Interrupt                      key.Binding
 }
 
-// NewMap is the usual keys, with names that the terminal can show.
+// NewMap returns the usual keys, with names that the terminal can show.
 func NewMap(ascii bool) Map {
 	arrow := func(fancy, plain string) string {
 		if ascii {
@@ -72,10 +72,10 @@ func NewMap(ascii bool) Map {
 	}
 }
 
-// Called is how a key is called in a sentence.
+// Called returns the name of a key for sentences.
 func Called(b key.Binding) string { return b.Help().Key }
 
-// Named is a key with the words for what it does here.
+// Named returns a key with the text for its action on this screen.
 func Named(b key.Binding, text string) key.Binding {
 	b.SetHelp(b.Help().Key, text)
 	return b

@@ -12,11 +12,11 @@ import (
 	"charm.land/bubbles/v2/key"
 )
 
-// Own are an admin's own keys, by the names of commands. A command that is not
-// in it has its usual ones.
+// Own has an admin's own keys, by the names of commands. All other commands have
+// their usual keys.
 type Own map[string][]string
 
-// Error is why a command can't have its keys.
+// Error says why a command can't have its keys.
 type Error struct {
 	Command string
 	Err     error
@@ -26,20 +26,20 @@ func (e Error) Error() string { return e.Command + ": " + e.Err.Error() }
 
 func (e Error) Unwrap() error { return e.Err }
 
-// Validate reports every command that can't have the keys that it is given, as
-// KeyErrors in the order of the names.
+// Validate returns an [Error] for each command that can't have its keys, in the
+// order of the names.
 func (own Own) Validate() []error {
 	_, errs := NewMap(false).Rebound(own)
 	return errs
 }
 
-// Name is a command whose keys an admin can choose, with its usual ones.
+// Name is a command whose keys an admin can choose, with its usual keys.
 type Name struct {
 	Command, Means string
 	Keys           []string
 }
 
-// Names are all of them, in the order of their names.
+// Names returns these commands, in the order of their names.
 func Names() []Name {
 	k := NewMap(true)
 	names := k.Bindings()
@@ -50,9 +50,9 @@ func Names() []Name {
 	return out
 }
 
-// Bindings are the commands whose keys can be chosen. Not among them are the keys
-// that everybody knows, and that questions are answered with: arrows, enter, esc,
-// tab, y, n and ctrl+c.
+// Bindings returns the commands whose keys can be chosen. The keys that answer
+// questions and that everybody knows are not among them: arrows, enter, esc, tab,
+// y, n and ctrl+c.
 func (k *Map) Bindings() map[string]*key.Binding {
 	return map[string]*key.Binding{
 		"up": &k.Up, "down": &k.Down, "page-up": &k.PageUp, "page-down": &k.PageDown, "top": &k.Top, "bottom": &k.Bottom,
@@ -70,7 +70,7 @@ func (k *Map) Bindings() map[string]*key.Binding {
 	}
 }
 
-// Fixed are the keys of everybody's.
+// Fixed returns the commands whose keys can't be chosen.
 func (k *Map) Fixed() map[string]*key.Binding {
 	return map[string]*key.Binding{
 		"enter": &k.Enter, "esc": &k.Back, "the next field": &k.Next, "the previous field": &k.Previous,
@@ -78,8 +78,8 @@ func (k *Map) Fixed() map[string]*key.Binding {
 	}
 }
 
-// Scope is a place where commands can be had at the same time, so that none of
-// them may have a key of another.
+// Scope is a place with commands that are available at the same time. No two of
+// them may have the same key.
 type Scope struct {
 	Where    string
 	Commands []string
@@ -89,7 +89,7 @@ var (
 	everywhere = []string{"help", "quit", "mouse", "palette", "enter", "esc", "ctrl+c", "demo-cut", "demo-slow", "demo-kill", "demo-cluster"}
 	scrolled   = []string{"up", "down", "page-up", "page-down"}
 	listed     = slices.Concat(scrolled, []string{"top", "bottom"})
-	// Scopes are all of them.
+	// Scopes has all scopes.
 	Scopes = []Scope{
 		{"the list of clusters", slices.Concat(everywhere, listed, []string{"filter", "add-file", "info", "refresh", "dashboard"})},
 		{"the checks", slices.Concat(everywhere, listed, []string{"settings", "refresh", "problems", "verify"})},
@@ -100,14 +100,13 @@ var (
 		{"the dashboard", slices.Concat(everywhere, listed, []string{
 			"filter", "info", "diagnose", "problems", "apply", "verify", "events", "all-events", "logs", "yaml", "disconnect", "reset", "change",
 			"connect", "wide", "grow", "shrink", "hide", "matrix", "pause", "save", "hand-over", "copy", "refresh", "sort-name", "sort-status", "sort-latency", "sort-traffic", "sort-age",
-			"the previous choice", "the next choice", // move in the matrix
+			"the previous choice", "the next choice", // these move the cursor of the matrix
 		})},
 		{"a question", []string{"yes", "no", "choosing", "enter", "esc", "ctrl+c", "help", "quit"}},
 	}
 )
 
-// Rebound is the key map with an admin's own keys, and every reason why it can't
-// be that.
+// Rebound returns the key map with an admin's own keys, and all errors in these.
 func (k Map) Rebound(own Own) (Map, []error) {
 	bindings := k.Bindings()
 	var errs []error
@@ -123,7 +122,7 @@ func (k Map) Rebound(own Own) (Map, []error) {
 			continue
 		}
 		label := strings.Join(keys, "/")
-		if name == "up" || name == "down" { // arrows always move
+		if name == "up" || name == "down" { // arrow keys always move
 			keys, label = append([]string{name}, keys...), b.Keys()[0]+"/"+label
 		}
 		b.SetKeys(keys...)
@@ -137,7 +136,7 @@ func (k Map) Rebound(own Own) (Map, []error) {
 
 var errNoCommand = errors.New("no command has this name; liqo-tui explain config lists them")
 
-// conflicts are the keys that two commands of one place have.
+// conflicts returns the keys that two commands in the same scope have.
 func (k *Map) conflicts(own Own) []error {
 	bindings := k.Bindings()
 	maps.Copy(bindings, k.Fixed())
@@ -162,7 +161,6 @@ func (k *Map) conflicts(own Own) []error {
 	return errs
 }
 
-// checkKeys judges the keys of one command by themselves.
 func checkKeys(name string, keys []string) error {
 	if len(keys) == 0 {
 		return errors.New("want a key, or a list of keys")
@@ -178,14 +176,15 @@ func checkKeys(name string, keys []string) error {
 	return nil
 }
 
-// keyNames are the keys that have a name, as Bubble Tea writes them.
+// keyNames has the keys with a name, in Bubble Tea's notation.
 var keyNames = []string{
 	"up", "down", "left", "right", "home", "end", "pgup", "pgdown", "insert", "delete", "backspace", "tab", "space", "enter", "esc",
 	"f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f11", "f12",
 }
 
-// isKey reports whether Bubble Tea ever calls a key so: modifiers in their order,
-// then a name or a character. A character is its own capital: shift makes that.
+// isKey reports whether Bubble Tea has a key with this name: modifiers in their
+// order, then a name or a character. It writes shift with a letter as the capital
+// letter.
 func isKey(text string) bool {
 	base, modified := text, false
 	for _, modifier := range []string{"ctrl+", "alt+", "shift+"} {

@@ -13,38 +13,38 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
-// Fleet is every cluster that the program knows of, in the order of the
-// kubeconfig files. It is a value: what changes it returns another one.
+// Fleet has all clusters that the program knows, in the order of the kubeconfig
+// files. It is a value: methods that change it return a new Fleet.
 type Fleet struct {
 	Members  []*Member // never changed in place: models share them
 	Problems []error   // of files
 	Added    []string  // files
 	Listed   bool      // the files were read
 	Listing  bool      // they are being read
-	Watches  int       // that were ever started
+	Watches  int       // the number of watches that were started
 }
 
-// Member is one cluster, and what is known of it.
+// Member is one cluster, with its facts.
 type Member struct {
 	Context
-	Latest flows.ClusterFacts // the latest answer, which may be a Problem
-	Good   flows.ClusterFacts // the latest one without a Problem
+	Latest flows.ClusterFacts // the latest answer, perhaps with a Problem
+	Good   flows.ClusterFacts // the latest answer without a Problem
 	Asked  bool               // there was an answer
 	Began  time.Time          // when it was first asked
 	Since  time.Time          // when the Problem began
 
-	Cluster engine.Cluster // nil until it is open
+	Cluster engine.Cluster // nil until it is opened
 	Watch   Watch
 }
 
-// Probing reports whether nothing is known yet.
+// Probing reports whether the cluster has not answered yet.
 func (c Member) Probing() bool { return !c.Asked }
 
 func (f Fleet) index(ref flows.ContextRef) int {
 	return slices.IndexFunc(f.Members, func(c *Member) bool { return c.Ref == ref })
 }
 
-// Member is a copy; the zero value for a context that nobody has heard of.
+// Member returns a copy; the zero value for an unknown context.
 func (f Fleet) Member(ref flows.ContextRef) Member {
 	if i := f.index(ref); i >= 0 {
 		return *f.Members[i]
@@ -52,7 +52,7 @@ func (f Fleet) Member(ref flows.ContextRef) Member {
 	return Member{Context: Context{Ref: ref}}
 }
 
-// With puts a member in, in the place of the one with the same context.
+// With replaces the member that has the same context, or adds the member.
 func (f Fleet) With(c Member) Fleet {
 	f.Members = slices.Clone(f.Members)
 	if i := f.index(c.Ref); i >= 0 {
@@ -63,8 +63,9 @@ func (f Fleet) With(c Member) Fleet {
 	return f
 }
 
-// Relist takes what the files say now. Members stay who they are; one whose
-// context is gone goes, unless keep says that it is in use.
+// Relist replaces the list of contexts by those that were found. Members with
+// the same context stay. A member whose context is gone is removed, unless keep
+// reports that it is in use.
 func (f Fleet) Relist(found []Context, keep func(flows.ContextRef) bool) (_ Fleet, gone []Member) {
 	var members []*Member
 	for _, c := range found {
@@ -85,30 +86,30 @@ func (f Fleet) Relist(found []Context, keep func(flows.ContextRef) bool) (_ Flee
 	return f, gone
 }
 
-// Watch is the life of the commands that observe one cluster; the zero value
-// is none.
+// Watch represents the running commands that observe one cluster; the zero
+// value represents none.
 type Watch struct {
 	ID     int
 	Ctx    context.Context
 	cancel context.CancelFunc
 }
 
-// On reports whether there are such commands.
+// On reports whether such commands run.
 func (w Watch) On() bool { return w.cancel != nil }
 
-// Stop is a command.
+// Stop is a command that ends them.
 func (w Watch) Stop() tea.Msg {
 	w.cancel()
 	return nil
 }
 
-// NewWatch begins one.
+// NewWatch starts a Watch.
 func NewWatch(ctx context.Context, id int) Watch {
 	ctx, cancel := context.WithCancel(ctx)
 	return Watch{ID: id, Ctx: ctx, cancel: cancel}
 }
 
-// Learn takes a cluster's facts in.
+// Learn stores the facts of a cluster.
 func (f Fleet) Learn(ref flows.ContextRef, facts flows.ClusterFacts, now time.Time) Fleet {
 	c := f.Member(ref)
 	switch {
@@ -121,7 +122,8 @@ func (f Fleet) Learn(ref flows.ContextRef, facts flows.ClusterFacts, now time.Ti
 	return f.With(c)
 }
 
-// Call names a context, with its file where another file has the same.
+// Call returns the name of a context. It adds the file if another file has a
+// context with the same name.
 func (f Fleet) Call(c Member) string {
 	name := cmp.Or(c.Ref.Name, "current context")
 	same := slices.ContainsFunc(f.Members, func(o *Member) bool { return o.Ref != c.Ref && o.Ref.Name == c.Ref.Name })

@@ -18,29 +18,30 @@ import (
 )
 
 const (
-	// logLines is how far back the log of a gateway is read.
+	// logLines is the number of lines that are read from a gateway's log.
 	logLines = 200
-	// LogInterval is how often, while it is looked at.
+	// LogInterval is how often the log is read while it is shown.
 	LogInterval = 3 * time.Second
-	// logTimeout bounds one reading.
+	// logTimeout limits one reading.
 	logTimeout = 10 * time.Second
 )
 
-// Gateway is one end of a connection, whose log is read.
+// Gateway is one end of a connection whose log is read.
 type Gateway struct {
 	ID      wire.ClusterID
-	Cluster engine.Cluster  // nil while it has not been reached
-	Pod     *flows.PodFacts // nil while there is none
-	Absent  string          // why nothing is known of the end; "" where something is
+	Cluster engine.Cluster  // nil if it was never reached
+	Pod     *flows.PodFacts // nil if there is none
+	Absent  string          // the reason that the end is unknown; "" if it is known
 }
 
-// Logs are those of both gateways of a connection, as far as they can be read.
+// Logs has the logs of both gateways of a connection, if they can be read.
 type Logs struct {
 	Texts [2]string
 	Errs  [2]error
 }
 
-// ReadLogs is for commands; it waits first, unless after is 0. ok is false when ctx has ended.
+// ReadLogs reads the logs, in a command. It first waits for after, unless this is 0. ok is
+// false when ctx has ended.
 func ReadLogs(ctx context.Context, after time.Duration, gateways [2]Gateway) (logs Logs, ok bool) {
 	if after > 0 && !sleep.For(ctx, after) {
 		return logs, false
@@ -61,7 +62,7 @@ func ReadLogs(ctx context.Context, after time.Duration, gateways [2]Gateway) (lo
 	return logs, true
 }
 
-// Why a log can't be read that nobody has refused.
+// Reasons for an unreadable log that are no refusal by the API server.
 var (
 	errNotOpen = errors.New("the cluster has not been reached yet")
 	errNoLogs  = errors.New("the logs of this cluster are not available here")
@@ -78,7 +79,7 @@ func logOf(ctx context.Context, c engine.Cluster, pod flows.PodFacts) (string, e
 	return logger.Logs(ctx, pod, logLines)
 }
 
-// Lines are what both gateways have written, by time, below whose logs these are.
+// Lines returns the lines of both gateways, by time, below a line that names the gateways.
 func (l Logs) Lines(t draw.Theme, width int, gateways [2]Gateway) []string {
 	type entry struct {
 		at    time.Time
@@ -108,7 +109,7 @@ func (l Logs) Lines(t draw.Theme, width int, gateways [2]Gateway) []string {
 		for line := range strings.Lines(l.Texts[side]) {
 			text, when, timed := logLine(strings.TrimRight(line, "\n"))
 			if timed {
-				at = when // a line without a time belongs to the one before
+				at = when // a line without a time belongs to the line before it
 			}
 			lines := t.Wrap(text, width-2, 2)
 			for i := range lines {
@@ -125,9 +126,9 @@ func (l Logs) Lines(t draw.Theme, width int, gateways [2]Gateway) []string {
 	return lines
 }
 
-// logLine is a line as a person reads it: of one that is JSON, as our gateways
-// write, the time, the level and the message, and then whatever else it says. Any
-// other stays as it is. ok is false for a line without a time.
+// logLine returns a line in a readable form. If the line is JSON, as our gateways write it,
+// this is the time, the level, the message, and then all other fields. Other lines don't
+// change. ok is false for a line without a time.
 func logLine(line string) (text string, at time.Time, ok bool) {
 	var fields map[string]any
 	if json.Unmarshal([]byte(line), &fields) != nil {

@@ -13,66 +13,68 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 )
 
-// Start is what the program opens with.
+// Start is the first screen of the program.
 type Start uint8
 
 const (
-	// StartWizard connects two clusters, from the first step that the command
-	// line has not answered.
+	// StartWizard connects two clusters. It starts at the first step that the command
+	// line does not answer.
 	StartWizard Start = iota
 	// StartDashboard shows all connections.
 	StartDashboard
-	// StartAny is the dashboard if there are connections, else the wizard.
+	// StartAny shows the dashboard if there are connections, otherwise the wizard.
 	StartAny
 )
 
-// Options say what the terminal program shows first, and how it reaches clusters.
+// Options determine the first screen of the terminal program, and its access to clusters.
 type Options struct {
 	Backend Backend
 	Start   Start
-	// A and B are the local and the remote cluster, if the command line says
-	// which; the zero value is for the admin to choose.
+	// A and B are the local and the remote cluster on the command line; zero if the admin
+	// chooses them later.
 	A, B flows.ContextRef
-	// Contexts are those of the dashboard; none stands for all.
+	// Contexts are the contexts of the dashboard; nil means all contexts.
 	Contexts []flows.ContextRef
-	// Params are what is wanted where no connection exists. One that exists
-	// keeps its own.
+	// Params are the settings for a new connection. An existing connection keeps its
+	// settings.
 	Params flows.Params
-	// Settings are what can be chosen of a connection; nil: [flows.Settings].
+	// Settings are the settings of a connection that the admin can choose; nil:
+	// [flows.Settings].
 	Settings []flows.ConnectionSetting
-	// Command writes the command line that does the same without this program.
+	// Command returns the command line for the same request without this program.
 	Command func(Request) command.Command
-	// InfoCommand writes the command line that tells of one cluster's peering.
+	// InfoCommand returns the command line that shows one connection of a cluster.
 	InfoCommand func(of flows.ContextRef, peer wire.ClusterID) command.Command
-	// Looked are the kubeconfig files that contexts were looked for in.
+	// Looked has the kubeconfig files in which contexts were searched.
 	Looked []string
-	// Install says how our operator is brought to a cluster where nothing manages
-	// connections, under an ID; nil means not at all. The admin's "" for the ID
-	// is for it to choose.
+	// Install returns the installation of our operator on a cluster without an operator,
+	// with the given cluster ID. If the ID is "", Install chooses it. If Install is nil,
+	// the program installs nothing.
 	Install func(flows.ClusterFacts, wire.ClusterID) (flows.Installation, error)
-	// Answers completes parameters by what the admin chose in an earlier program for
-	// the same clusters; ok is false where that was nothing. nil: nobody knows.
+	// Answers adds to the parameters the admin's earlier answers for the same clusters;
+	// ok is false if there are none. It may be nil.
 	Answers func(a, b flows.ContextRef, p flows.Params) (_ flows.Params, ok bool)
-	// Timeout bounds the waiting of one run; 0 means 5 minutes.
+	// Timeout limits the time of waiting in one run; 0 means 5 minutes.
 	Timeout time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// ASCII is for terminals and fonts that can't show more.
+	// ASCII is set for terminals and fonts that can show only ASCII characters.
 	ASCII bool
-	// HighContrast is for who can't tell the terminal's own colours apart.
+	// HighContrast is set for admins who can't distinguish the terminal's own colours.
 	HighContrast bool
-	// Keys are the admin's own; they have to be valid.
+	// Keys has the admin's own keys. They have to be valid.
 	Keys keys.Own
-	// Demo is set where no cluster is real.
+	// Demo is set if all clusters are simulated.
 	Demo Demo
-	// Past is what was observed before the program began, the oldest first; nil: nothing.
+	// Past has the observations from before the program began, the oldest first; nil:
+	// none.
 	Past iter.Seq[Observation]
-	// Protected reports whether a context's name has to be typed before its cluster
-	// is changed; nil: a yes is enough for all.
+	// Protected reports whether the admin has to type a context's name before its cluster
+	// is changed. nil means that a yes is always enough.
 	Protected func(flows.ContextRef) bool
 }
 
-// ConnectionSettings are what can be chosen of a connection.
+// ConnectionSettings returns the settings of a connection that the admin can choose.
 func (o Options) ConnectionSettings() []flows.ConnectionSetting {
 	if o.Settings == nil {
 		return flows.Settings()
@@ -80,7 +82,7 @@ func (o Options) ConnectionSettings() []flows.ConnectionSetting {
 	return o.Settings
 }
 
-// Theme is how things look on a terminal with a light or a dark background.
+// Theme returns the theme for a terminal with a light or a dark background.
 func (o Options) Theme(light bool) draw.Theme {
 	t := draw.NewTheme(o.ASCII, light)
 	if o.HighContrast {
@@ -89,17 +91,17 @@ func (o Options) Theme(light bool) draw.Theme {
 	return t
 }
 
-// Demo is a demonstration's world, in which keys can break something.
+// Demo has the clusters of a demonstration, in which keys can cause faults.
 type Demo interface {
-	// Play does what a key is for to two clusters, which are the zero value where none are
-	// chosen, and says what it did. It is called by commands.
+	// Play carries out a trick on two clusters, and returns a sentence about it. The pair
+	// is zero if no clusters are chosen. Commands call Play.
 	Play(trick Trick, pair [2]flows.ContextRef) string
 }
 
-// Trick is what a key of a demonstration does.
+// Trick is the action of a key in a demonstration.
 type Trick uint8
 
-// All tricks. The first two are taken back by the same key.
+// All tricks. The first two are undone by the same key.
 const (
 	CutUDP Trick = iota
 	SlowLink
@@ -107,26 +109,26 @@ const (
 	AddCluster
 )
 
-// Observation is what a cluster has said of itself at a time.
+// Observation has the facts about a cluster at some time.
 type Observation struct {
 	At    time.Time
 	Ref   flows.ContextRef
 	Facts flows.ClusterFacts
 }
 
-// Request is something to be done to two clusters, as a command does it.
+// Request is a change of two clusters that a command can also make.
 type Request struct {
 	Goal   Goal
 	A, B   flows.ContextRef
 	Params flows.Params
-	// Removal says how much a Disconnect or a Reset takes away.
+	// Removal has the options of a Disconnect or a Reset.
 	Removal flows.RemoveOptions
 }
 
-// Goal is what a plan is for.
+// Goal is the purpose of a plan.
 type Goal uint8
 
-// The goals; each is a command of the same name.
+// The goals. For each there is a command with the same name.
 const (
 	Connect Goal = iota
 	Disconnect
@@ -135,28 +137,30 @@ const (
 
 func (g Goal) String() string { return [...]string{"connect", "disconnect", "reset"}[g] }
 
-// Backend is the world outside of the program: kubeconfigs and clusters. Its
-// methods are called by commands, several at once.
+// Backend opens kubeconfigs and clusters for the program. Commands call its methods,
+// several at the same time.
 type Backend interface {
-	// Contexts lists the contexts of all kubeconfig files, those that the admin
-	// has added here last. A file that can't be read hides no other.
+	// Contexts lists the contexts of all kubeconfig files. The files that the admin has
+	// added in the program come last. If a file can't be read, the contexts of the other
+	// files are still listed.
 	Contexts(added []string) ([]Context, []error)
-	// Open prepares to talk to a cluster. One that has a Close method is closed
-	// when the program has no more use for it.
+	// Open prepares the access to a cluster. If the result has a Close method, the
+	// program calls it when it does not need the cluster any more.
 	Open(flows.ContextRef) (engine.Cluster, error)
 }
 
 // Context is one entry of a kubeconfig.
 type Context struct {
 	Ref    flows.ContextRef
-	File   string // that it is in, also where Ref needs none
+	File   string // the file of the context, even if Ref does not need it
 	Server string // URL of the API server
 	User   string // name of the kubeconfig's user
-	// Current says that it is kubectl's current context.
+	// Current is set for kubectl's current context.
 	Current bool
-	// Problem is why it can't be used at all, such as a user that is missing.
+	// Problem is the reason that the context can't be used at all, such as a missing
+	// user.
 	Problem string
 }
 
-// ErrInterrupted is why a program ended that was stopped before its plan was done.
+// ErrInterrupted is the error of a program that was stopped before its plan was done.
 var ErrInterrupted = errors.New("interrupted")

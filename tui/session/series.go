@@ -10,48 +10,48 @@ import (
 const (
 	// Bucket is the resolution of a series: gateways report every 10 s.
 	Bucket = 10 * time.Second
-	// SeriesLength is an hour.
+	// SeriesLength is the number of buckets in an hour.
 	SeriesLength = int(time.Hour / Bucket)
 )
 
-// Point is what one end measured in one bucket. 16 bytes, so that the hour of
-// a thousand peerings, seen from both sides, is 11 MiB.
+// Point is the measurement of one end in one bucket. It has 16 bytes, so an hour of a
+// thousand connections, seen from both sides, takes 11 MiB.
 type Point struct {
-	micros         uint32  // round trip; 0: none was measured
-	received, sent float32 // bytes per second; negative: not known
-	loss           uint16  // of ten thousand pings
+	micros         uint32  // round trip; 0: not measured
+	received, sent float32 // bytes per second; negative: unknown
+	loss           uint16  // the share of lost pings, in ten thousandths
 	flags          pointFlags
 }
 
 type pointFlags uint8
 
 const (
-	sampled    pointFlags = 1 << iota // there was a report in the bucket
+	sampled    pointFlags = 1 << iota // the bucket has a report
 	answered                          // the peer answered pings
-	unanswered                        // it had answered before, and does no longer
+	unanswered                        // the peer had answered before, but does not now
 )
 
-// Series is the last hour of one end, in buckets of the admin's clock. A bucket
-// without a report stays empty, and is shown as the gap that it is.
+// Series has the last hour of one end, in buckets by the admin's clock. A bucket without
+// a report stays empty, and is shown as a gap.
 type Series struct {
-	Last   int64 // number of the latest bucket since 1970
+	Last   int64 // number of the latest bucket, counted from 1970
 	Points []Point
-	next   int // where the ring goes on, once it is full
+	next   int // the next position in the ring, when it is full
 	latest told
 }
 
-// told is which report a point was made of.
+// told identifies the report from which a point was made.
 type told struct {
 	at    time.Time
 	value string
 }
 
-// BucketOf is the number of the bucket of a time.
+// BucketOf returns the number of the bucket of a time.
 func BucketOf(t time.Time) int64 { return t.UnixNano() / int64(Bucket) }
 
-// Add puts a reading into the bucket of now. Of several in one bucket the
-// worst counts: an outage of seconds must be seen. A report counts once, at the time at
-// which it was taken in first.
+// Add puts a reading into the bucket of now. Of several readings in one bucket, the worst
+// counts, so that even an outage of seconds is visible. Add ignores a report that it has
+// already added.
 func (s *Series) Add(now time.Time, r flows.Reading, traffic Rate) {
 	n, report := BucketOf(now), told{r.At, string(r.Value)}
 	if !r.At.IsZero() && report == s.latest {
@@ -59,9 +59,9 @@ func (s *Series) Add(now time.Time, r flows.Reading, traffic Rate) {
 	}
 	if len(s.Points) > 0 && n < s.Last {
 		if s.Last-n <= int64(ClockStep/Bucket) {
-			return // the axis goes on when the clock is there again
+			return // the series continues when the clock reaches this time again
 		}
-		*s = Series{} // the clock was set back: what is kept was measured at times that were not
+		*s = Series{} // the clock was set back, so the times of earlier points were wrong
 	}
 	before := s.latest.at
 	s.latest = report
@@ -77,7 +77,7 @@ func (s *Series) Add(now time.Time, r flows.Reading, traffic Rate) {
 	}
 	var between Point
 	if gap == 1 && !r.At.IsZero() && r.At.Sub(before) < 3*Bucket/2 {
-		between = next // no report was left out: two that follow each other fell on both sides of a bucket
+		between = next // no report is missing: two successive reports were on both sides of the bucket
 	}
 	for range min(gap, int64(SeriesLength)) {
 		s.push(between)
@@ -95,12 +95,13 @@ func (s *Series) push(v Point) {
 	s.next = (s.next + 1) % SeriesLength
 }
 
-// position of the sample that is back buckets before the latest.
+// position returns the position of the bucket that is back buckets before the latest one.
 func (s *Series) position(back int) int {
 	return (s.next + len(s.Points) - 1 - back + 2*len(s.Points)) % len(s.Points)
 }
 
-// At is the sample of a bucket by its number; empty for what isn't kept.
+// At returns the point in the bucket with number n; an empty point if the series does not
+// have it.
 func (s *Series) At(n int64) Point {
 	back := s.Last - n
 	if back < 0 || back >= int64(len(s.Points)) {
@@ -109,7 +110,7 @@ func (s *Series) At(n int64) Point {
 	return s.Points[s.position(int(back))]
 }
 
-// Until are the latest length points before now, the oldest first.
+// Until returns the latest length points before now, the oldest first.
 func (s *Series) Until(now time.Time, length int) []Point {
 	all := make([]Point, length)
 	n := BucketOf(now)
@@ -119,7 +120,7 @@ func (s *Series) Until(now time.Time, length int) []Point {
 	return all
 }
 
-// Newer reports whether a reading has a measurement that the one before has not.
+// Newer reports whether the reading after has a measurement that before does not have.
 func Newer(before, after flows.Reading) bool {
 	return after.Exists && (after.At.After(before.At) || after.Value != before.Value)
 }
@@ -141,7 +142,7 @@ func pointOf(r flows.Reading, traffic Rate) Point {
 	return v
 }
 
-// worse merges two points of one bucket.
+// worse merges two points of one bucket into one, with the worse values.
 func worse(a, b Point) Point {
 	if b.flags&answered == 0 {
 		a.flags &^= answered
@@ -153,15 +154,15 @@ func worse(a, b Point) Point {
 	return a
 }
 
-// RoundTrips are milliseconds; NaN where no ping was answered.
+// RoundTrips returns milliseconds; NaN if no ping was answered.
 func RoundTrips(points []Point) []float64 {
 	return valuesOf(points, func(p Point) (float64, bool) {
 		return float64(p.micros) / 1000, p.flags&answered != 0 && p.micros > 0
 	})
 }
 
-// Lost says in which points pings were lost. Those of a connection that is only beginning
-// are not: nobody could have answered them.
+// Lost reports for each point whether pings were lost. While a connection begins, no ping
+// counts as lost, because nobody could have answered it.
 func Lost(points []Point) []bool {
 	lost := make([]bool, len(points))
 	for i, p := range points {
@@ -170,12 +171,12 @@ func Lost(points []Point) []bool {
 	return lost
 }
 
-// ReceivedRates are bytes per second; NaN where nobody knows.
+// ReceivedRates returns bytes per second; NaN if unknown.
 func ReceivedRates(points []Point) []float64 {
 	return valuesOf(points, func(p Point) (float64, bool) { return float64(p.received), p.flags&sampled != 0 && p.received >= 0 })
 }
 
-// SentRates are the same, the other way.
+// SentRates does the same for the other direction.
 func SentRates(points []Point) []float64 {
 	return valuesOf(points, func(p Point) (float64, bool) { return float64(p.sent), p.flags&sampled != 0 && p.sent >= 0 })
 }
@@ -192,14 +193,14 @@ func valuesOf(points []Point, value func(Point) (float64, bool)) []float64 {
 	return values
 }
 
-// Rate is the traffic between the latest two reports of a gateway.
+// Rate is the traffic between the last two reports of a gateway.
 type Rate struct {
 	Known          bool
 	Received, Sent float64 // bytes per second
 }
 
-// RateOf is the rate between two readings; not known if the counters started
-// again in between, as those of a new tunnel do.
+// RateOf returns the rate between two readings. It is unknown if the counters started
+// again meanwhile, because the tunnel is new.
 func RateOf(before, after flows.Reading) Rate {
 	seconds := after.At.Sub(before.At).Seconds()
 	if !before.Reported || !after.Reported || seconds <= 0 || after.Received < before.Received || after.Sent < before.Sent {

@@ -3,13 +3,13 @@ package session
 import "time"
 
 const (
-	// Coalesce is the least time between two messages of a source, and of all
-	// clusters together: what changes more often than that nobody can read.
+	// Coalesce is the shortest time between two messages of one source, and of all
+	// clusters together. Nobody could read faster changes.
 	Coalesce = 100 * time.Millisecond
-	// AskTimeout bounds one observation. It is longer than the 5 s that an
-	// unreachable API server takes to be one.
+	// AskTimeout limits one observation. It is longer than the 5 s after which an
+	// API server counts as unreachable.
 	AskTimeout = 15 * time.Second
-	// ClockStep is how far back the time has to be for the clock to have been set:
-	// messages overtake each other by much less.
+	// ClockStep is how far a time has to be in the past to show that the clock was
+	// set back. Messages that overtake each other differ by much less.
 	ClockStep = time.Minute
 )

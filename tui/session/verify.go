@@ -12,28 +12,29 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
 
-// Verification is the latest measurement of a connection with packets, or the
-// one that is under way.
+// Verification is the latest measurement of a connection with packets, running or
+// finished.
 type Verification struct {
-	ID    int // of the latest one
+	ID    int // of the latest measurement
 	Pair  [2]flows.ContextRef
 	Began time.Time
-	Stop  context.CancelFunc // of the one under way; nil for none
-	// Result is that of the latest one that has ended; err is why it has none.
+	Stop  context.CancelFunc // stops the running measurement; nil if there is none
+	// Result is the result of the latest finished measurement; err is the reason if it
+	// has none.
 	Result verify.Result
 	Err    error
 	Ended  bool
 }
 
-// Running reports whether one is under way.
+// Running reports whether a measurement runs.
 func (v Verification) Running() bool { return v.Stop != nil }
 
-// About reports whether it is of these two clusters, whichever is A.
+// About reports whether the measurement is between these two clusters, in either order.
 func (v Verification) About(pair [2]flows.ContextRef) bool {
 	return v.Pair == pair || v.Pair == [2]flows.ContextRef{pair[flows.B], pair[flows.A]}
 }
 
-// Of is what was measured between two clusters last; nil: nothing.
+// Of returns the last result between two clusters; nil if there is none.
 func (v Verification) Of(pair [2]flows.ContextRef) *verify.Result {
 	if !v.Ended || v.Err != nil || !v.About(pair) {
 		return nil
@@ -45,7 +46,7 @@ func (v Verification) Of(pair [2]flows.ContextRef) *verify.Result {
 	return &r
 }
 
-// VerifiedMsg is what a measurement has found.
+// VerifiedMsg has the result of a measurement.
 type VerifiedMsg struct {
 	ID     int
 	Result verify.Result
@@ -53,9 +54,9 @@ type VerifiedMsg struct {
 	At     time.Time
 }
 
-// Lines say what was measured between two clusters, as lines of at most width cells.
-// What was found before the connection came to be as it is does not count any more. age
-// writes a time that has passed: no finer than the screen is drawn.
+// Lines returns the result between two clusters as lines of at most width cells. A
+// result that is older than the present state of the connection does not count. age
+// writes the time since then, no finer than the screen shows times.
 func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, is view.Verdict, now time.Time, age func(time.Duration) string, width int) []string {
 	switch {
 	case v.Running() && v.About(of):
@@ -81,9 +82,9 @@ func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, is view.Verdic
 	}
 	lines := []string{t.State(look, found, 0) + t.Faint.Render(", "+age(now.Sub(r.At))+" ago")}
 	for _, text := range r.Lines() {
-		// Its last line says what the first one here does.
+		// The last line of the text says the same as the first line here.
 		if !strings.HasPrefix(text, "verified") && !strings.HasPrefix(text, "not verified") && !strings.HasPrefix(text, "the tunnel is tested") {
-			text = strings.TrimSuffix(text, " (pod to pod)") // as the first line says
+			text = strings.TrimSuffix(text, " (pod to pod)") // the first line says this
 			lines = append(lines, t.Wrap(text, width-2, 4)...)
 		}
 	}

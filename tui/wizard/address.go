@@ -13,20 +13,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// Messages about the address under which pods of A call something of B.
+// Messages about the address at which pods of A reach something on B.
 type (
-	askAddress  struct{}       // of the admin: which?
-	findAddress address.Target // of the clusters
+	askAddress  struct{}       // asks the admin for the target
+	findAddress address.Target // looks the target up on the clusters
 	addressMsg  struct {
 		answer address.Answer
 		err    error
 	}
 )
 
-// addressTimeout bounds the look-up.
 const addressTimeout = 10 * time.Second
 
-// askAddress asks for what is to be called.
 func (c scene) askAddress() {
 	c.Post(session.PromptMsg{
 		Title:   "What of " + string(c.id(flows.B)) + " do pods of " + string(c.id(flows.A)) + " call?",
@@ -45,7 +43,6 @@ func (c scene) askAddress() {
 	})
 }
 
-// findAddress is a command.
 func (c scene) findAddress(t address.Target) tea.Cmd {
 	a, b := c.on(flows.A).Cluster, c.on(flows.B).Cluster
 	if a == nil || b == nil {
@@ -61,7 +58,7 @@ func (c scene) findAddress(t address.Target) tea.Cmd {
 	}
 }
 
-// showAddress notes what was found.
+// showAddress shows the result as a note.
 func (c scene) showAddress(msg addressMsg) {
 	if msg.err != nil {
 		c.Post(session.NoteMsg(msg.err.Error()))

@@ -23,22 +23,22 @@ type phase uint8
 const (
 	phaseNone     phase = iota
 	phaseRunning        // the plan is being applied
-	phaseStopping       // requests that are under way end
-	phaseStopped        // by the admin
+	phaseStopping       // requests that have begun must end
+	phaseStopped        // the admin has stopped the run
 	phaseFailed
 	phaseDone
 )
 
-// applyScreen is one run of the plan.
+// applyScreen shows one run of the plan.
 type applyScreen struct {
 	run          run
-	of           task // what the latest run was for
+	of           task // the task of the latest run
 	goal         session.Goal
 	phase        phase
 	approved     flows.Plan
 	timeout      time.Duration
 	began, ended time.Time
-	event        engine.Event // the latest
+	event        engine.Event // the latest event
 	times        map[flows.StepID]stepTime
 	log          []engine.Record
 	changed      bool // something on these clusters, by this run or one before
@@ -46,14 +46,12 @@ type applyScreen struct {
 	leave        bool // end the program when the run has ended
 	choice       int  // of what to do after it
 	err          error
-	page         runPage       // what is read while it goes on
-	logs         *session.Logs // of both gateways; nil until they were read
+	page         runPage       // the page that is shown while the plan runs
+	logs         *session.Logs // of both gateways; nil until they are read
 }
 
-// stepTime is when a step could first be worked on, and when it was done.
 type stepTime struct{ began, ended time.Time }
 
-// maxLog bounds the records that are kept.
 const maxLog = 200
 
 func (s applyScreen) active() bool { return s.phase == phaseRunning || s.phase == phaseStopping }
@@ -61,7 +59,7 @@ func (s applyScreen) active() bool { return s.phase == phaseRunning || s.phase =
 // take adds an event of the run.
 func (s applyScreen) take(e engine.Event) applyScreen {
 	for _, r := range engine.Narrate(s.event, e) {
-		if r.Type != engine.RecordStart { // that it is done follows at once
+		if r.Type != engine.RecordStart { // the next record says that the step is done
 			s.log = append(slices.Clip(s.log), r)
 		}
 	}
@@ -90,7 +88,7 @@ func (s applyScreen) take(e engine.Event) applyScreen {
 	return s
 }
 
-// elapsed is how long a step has taken so far; ok is false before it began.
+// elapsed returns the time that a step has taken so far; ok is false if it has not begun.
 func (s applyScreen) elapsed(id flows.StepID, now time.Time) (time.Duration, bool) {
 	at, ok := s.times[id]
 	if !at.ended.IsZero() {
@@ -153,7 +151,8 @@ func (s applyScreen) choices(c scene) []keys.Command {
 			}
 			choices = append(choices, settings)
 			if s.fault().Code == flows.CodeTunnel {
-				// First: to wait for as long again helps nobody.
+				// This choice comes first, because another wait of the same length would not
+				// help.
 				choices = slices.Insert(choices, 0, keys.Command{Binding: keys.Named(k.Diagnose, "find what is broken"), Msg: c.diagnosis()})
 				choices = append(choices, keys.Command{Binding: k.Swap, Msg: goSwapped})
 			}
@@ -170,7 +169,7 @@ func (s applyScreen) choices(c scene) []keys.Command {
 	return nil
 }
 
-// fault is the step that ended the run; the zero value for none.
+// fault returns the step that ended the run; the zero value if there is none.
 func (s applyScreen) fault() flows.Step {
 	if failed, ok := errors.AsType[*flows.StepError](s.err); ok {
 		return failed.Step
@@ -178,7 +177,8 @@ func (s applyScreen) fault() flows.Step {
 	return flows.Step{}
 }
 
-// interrupt takes ctrl+c: the first one stops safely, the second quits.
+// interrupt handles ctrl+c: the first one stops the run safely, the second one ends the
+// program.
 func (s applyScreen) interrupt(c scene) (applyScreen, tea.Cmd) {
 	switch s.phase {
 	case phaseRunning:
@@ -192,11 +192,11 @@ func (s applyScreen) interrupt(c scene) (applyScreen, tea.Cmd) {
 	return s, nil
 }
 
-// roomForChoices is the height from which on all of them stand below each other.
-// On less, what has happened matters more than the other ways to go on.
+// roomForChoices is the smallest height on which all choices are below each other. On a lower
+// screen, the events of the run matter more than the choices.
 const roomForChoices = 16
 
-// choiceRows are the choices as lines, below what has happened.
+// choiceRows returns the choices as lines, which are shown below the events.
 func (s applyScreen) choiceRows(c scene) []string {
 	choices := slices.DeleteFunc(s.choices(c), func(choice keys.Command) bool { return choice.Quiet })
 	if len(choices) == 0 {
@@ -215,7 +215,6 @@ func (s applyScreen) choiceRows(c scene) []string {
 	return append([]string{c.Theme.RuleLine("what now?", c.Width)}, rows...)
 }
 
-// text is all that is to be said of a run that has ended: it scrolls.
 func (s applyScreen) text(c scene) []string {
 	rows := s.groups(c)
 	if c.Height < roomForChoices {
@@ -248,14 +247,14 @@ func (s applyScreen) view(c scene) []string {
 	}
 	room := max(1, c.Body-len(lines))
 	lines = append(lines, draw.Window(rows, active, min(room, len(rows)))...)
-	// The log of events fills the rest.
+	// Events fill the remaining lines.
 	if rest := c.Body - len(lines); rest >= 3 {
 		lines = append(lines, s.latest(c, rest)...)
 	}
 	return lines
 }
 
-// latest is what happened, as much of it as fits into so many lines.
+// latest returns the latest events of the run, as many as fit into room lines.
 func (s applyScreen) latest(c scene, room int) []string {
 	lines, happened := []string{c.Theme.RuleLine("what happened, the latest first", c.Width)}, s.happened(c)
 	for _, h := range slices.Backward(happened[max(0, len(happened)-room+1):]) {
@@ -264,7 +263,7 @@ func (s applyScreen) latest(c scene, room int) []string {
 	return lines
 }
 
-// happening is one thing that a run has done or seen, or a cluster warns of.
+// happening is an event of a run, or a warning of a cluster.
 type happening struct {
 	at      time.Time
 	label   string // styled
@@ -272,8 +271,8 @@ type happening struct {
 	warning bool
 }
 
-// happened is what the run has done and seen, and the clusters' own warnings since it
-// began, the oldest first.
+// happened returns the events of the run, and the clusters' warnings since it began, the
+// oldest first.
 func (s applyScreen) happened(c scene) []happening {
 	var all []happening
 	label := func(at time.Time, side string) string {
@@ -289,7 +288,7 @@ func (s applyScreen) happened(c scene) []happening {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		for _, e := range c.on(side).Latest.Events {
 			if e.At.Before(s.began.Truncate(time.Second)) {
-				continue // events know their second only
+				continue // times of events have no fractions of a second
 			}
 			text := "! " + e.Object + " " + e.Reason + ": " + e.Message
 			if e.Count > 1 {
@@ -302,7 +301,6 @@ func (s applyScreen) happened(c scene) []happening {
 	return all
 }
 
-// lines are all of it.
 func (h happening) lines(c scene) []string {
 	indent := draw.Cells(h.label)
 	lines := c.Theme.Wrap(h.text, c.Width, indent)
@@ -315,7 +313,7 @@ func (h happening) lines(c scene) []string {
 	return lines
 }
 
-// line is as much of it as fits on one.
+// line returns as much of the text as fits in one line.
 func (h happening) line(c scene) string {
 	text := c.Theme.Plain(h.text)
 	if h.warning {
@@ -324,7 +322,7 @@ func (h happening) line(c scene) string {
 	return h.label + text
 }
 
-// progress counts what is done, and says how long it took and may take.
+// progress counts the finished steps, and shows the time so far and the time limit.
 func (s applyScreen) progress(c scene) string {
 	done := 0
 	for _, step := range s.event.Plan.Steps {
@@ -346,7 +344,7 @@ func (s applyScreen) progress(c scene) string {
 	return t.Title.Render(text) + bar
 }
 
-// card says what a run that has ended, or is to end, means for the admin.
+// card explains the end of a run to the admin, or that it will end.
 func (s applyScreen) card(c scene) []string {
 	t := c.Theme
 	kept := "Nothing was changed."
@@ -366,7 +364,7 @@ func (s applyScreen) card(c scene) []string {
 	return lines
 }
 
-// failureCard says what failed, why, and what to do.
+// failureCard explains what has failed, why, and the advice.
 func (s applyScreen) failureCard(c scene) []string {
 	if step := s.fault(); step.ID != "" {
 		return c.card(step)
@@ -375,7 +373,8 @@ func (s applyScreen) failureCard(c scene) []string {
 	return append([]string{title, ""}, c.Theme.Field("Why   ", s.err.Error(), c.Width)...)
 }
 
-// groups is the checklist of a run that has ended: what is left, then what was done.
+// groups returns the checklist of a run that has ended: first the remaining steps, then the
+// finished ones.
 func (s applyScreen) groups(c scene) []string {
 	var left, done []flows.Step
 	for _, step := range s.event.Plan.Steps {
@@ -398,7 +397,7 @@ func (s applyScreen) groups(c scene) []string {
 	return rows
 }
 
-// rows are steps as a checklist, and the index of the line to keep in sight.
+// rows returns steps as a checklist, and the index of the line that has to be visible.
 func (s applyScreen) rows(c scene, steps []flows.Step) (rows []string, active int) {
 	if len(steps) == 0 {
 		return []string{"Looking at both clusters" + c.Theme.Ellipsis}, 0
@@ -416,7 +415,7 @@ func (s applyScreen) rows(c scene, steps []flows.Step) (rows []string, active in
 		if step.Status == flows.Waiting && step.Reason != "" {
 			label := "      now: "
 			if !s.active() {
-				label = "     last: " // nobody looks any more
+				label = "     last: " // this is not observed any more
 			}
 			rows = append(rows, c.Theme.Field(label, step.Reason, c.Width)...)
 		}
@@ -424,17 +423,18 @@ func (s applyScreen) rows(c scene, steps []flows.Step) (rows []string, active in
 	return rows, max(0, active)
 }
 
-// widestRow is how far from its step a time may stand: an eye finds no way across 200 columns.
+// widestRow is the largest distance between a step and its time, in cells. Across 200 cells,
+// nobody would see which time belongs to which step.
 const widestRow = 120
 
 func (s applyScreen) row(c scene, step flows.Step) string {
 	shown := step
 	if step.Status == flows.Waiting || step.Status == flows.Failed {
-		shown.Reason = "" // has its own place
+		shown.Reason = "" // it is shown elsewhere
 	}
 	line := c.stepLine(shown, false)
 	switch {
-	case s.active() && step.Status == flows.Ready: // a request is under way
+	case s.active() && step.Status == flows.Ready: // the step's requests are running
 		line = c.stepLineAs(draw.Running, "working", shown, false)
 	case !s.active() && step.Status == flows.Waiting:
 		line = c.stepLineAs(draw.Pending, "not yet", shown, false)
@@ -444,7 +444,7 @@ func (s applyScreen) row(c scene, step flows.Step) string {
 		now = s.ended
 	}
 	took, ok := s.elapsed(step.ID, now)
-	if !ok || step.Status == flows.Blocked || took < 100*time.Millisecond { // a column of 0.0s says nothing
+	if !ok || step.Status == flows.Blocked || took < 100*time.Millisecond { // a column of 0.0s would be useless
 		return line
 	}
 	const column = 8
@@ -455,7 +455,7 @@ func (s applyScreen) row(c scene, step flows.Step) string {
 	return line + strings.Repeat(" ", gap) + c.Theme.Faint.Render(text)
 }
 
-// start applies the current plan. approved is what the admin has seen.
+// start applies the current plan. approved is the plan that the admin has seen.
 func (s applyScreen) start(c scene, approved flows.Plan) (applyScreen, tea.Cmd) {
 	a, b := c.on(flows.A).Cluster, c.on(flows.B).Cluster
 	r := newRun(c.Ctx, s.run.id+1, c.Clock)

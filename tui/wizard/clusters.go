@@ -18,24 +18,24 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// clustersScreen lists the contexts of all kubeconfig files, with what is known
-// of each cluster, for two of them to be chosen.
+// clustersScreen lists the contexts of all kubeconfig files, with facts about each cluster,
+// so that the admin can choose two of them.
 type clustersScreen struct {
-	selected  flows.ContextRef // by name: rows come and go
+	selected  flows.ContextRef // by name, because rows come and go
 	filter    keys.Line
-	filtering bool // keys go into the filter
-	info      bool // the selected cluster has the whole screen
+	filtering bool // keys are text for the filter
+	info      bool // the selected cluster is shown on the whole screen
 }
 
-// clusterRow is one context on the screen.
+// clusterRow is one context in the list.
 type clusterRow struct {
 	session.Member
 	status
-	side    string // "A" or "B" when it is chosen
-	refusal string // why it can't be chosen now; "" when it can
+	side    string // "A" or "B" if it is chosen
+	refusal string // the reason that it can't be chosen now; "" if it can
 }
 
-// keep holds the selection as long as its row is there.
+// keep keeps the selection while its row exists.
 func (s clustersScreen) keep(rows []clusterRow) clustersScreen {
 	if i := s.index(rows); i >= 0 {
 		s.selected = rows[i].Ref
@@ -43,14 +43,13 @@ func (s clustersScreen) keep(rows []clusterRow) clustersScreen {
 	return s
 }
 
-// index is the row that the pointer stands on: the first one while none was selected, or that
-// one is gone; -1 without rows.
+// index returns the index of the selected row. It returns the first row if no row is
+// selected, or if the selected row is gone; -1 if there are no rows.
 func (s clustersScreen) index(rows []clusterRow) int {
 	i := slices.IndexFunc(rows, func(r clusterRow) bool { return r.Ref == s.selected })
 	return min(max(i, 0), len(rows)-1)
 }
 
-// rows are the contexts that the filter lets through.
 func (s clustersScreen) rows(c scene) []clusterRow {
 	var rows []clusterRow
 	for _, known := range c.Fleet.Members {
@@ -66,8 +65,8 @@ func (s clustersScreen) rows(c scene) []clusterRow {
 	return matchingRows(rows, s.filter.String())
 }
 
-// rank orders contexts for who wants to choose: the current one, those that can be used,
-// those that have not answered, and those that can't be used.
+// rank sorts contexts for the choice: first the current context, then clusters that can be
+// used, clusters that have not answered, and clusters that can't be used.
 func (r clusterRow) rank() int {
 	usable := map[draw.Mark]int{draw.OK: 0, draw.Warn: 0, draw.Running: 1}
 	rank, ok := usable[r.mark]
@@ -80,8 +79,9 @@ func (r clusterRow) rank() int {
 	return 1 + rank
 }
 
-// matchingRows are those that have all words of a filter, the ones whose names begin
-// with it first. A name that was typed with letters left out is found if nothing else is.
+// matchingRows returns the rows that have all words of a filter; names that begin with the
+// filter come first. If there are none, it returns names that contain the letters of the
+// filter in the same order.
 func matchingRows(rows []clusterRow, filter string) []clusterRow {
 	words := strings.Fields(strings.ToLower(filter))
 	if len(words) == 0 {
@@ -115,7 +115,8 @@ func matchingRows(rows []clusterRow, filter string) []clusterRow {
 	return matching
 }
 
-// offer moves the selection on to what can be chosen next, if it is on what was chosen.
+// offer moves the selection to the next context that can be chosen, if the selected one was
+// chosen.
 func (s clustersScreen) offer(c scene) clustersScreen {
 	rows := s.rows(c)
 	free := slices.IndexFunc(rows, func(r clusterRow) bool { return r.refusal == "" })
@@ -125,7 +126,7 @@ func (s clustersScreen) offer(c scene) clustersScreen {
 	return s
 }
 
-// clusterStatus is what a probe has told, in a word, with the reason.
+// clusterStatus returns the state of a cluster in a word, with the reason.
 func (c scene) clusterStatus(k session.Member) status {
 	if k.Problem != "" {
 		return status{draw.Fail, "not usable", k.Problem}
@@ -159,8 +160,8 @@ func (c scene) clusterStatus(k session.Member) status {
 	return status{draw.OK, "ready", ""}
 }
 
-// misplaced says where the installation of a cluster is, "" if that is where it
-// was looked for. Only the command line can name another namespace.
+// misplaced returns the namespace of a cluster's installation; "" if it is the expected
+// namespace. Only the command line can name another namespace.
 func misplaced(c session.Member) string {
 	s := flows.InstalledElsewhere(flows.A, c.Good)
 	if s == nil || c.Good.Can().Connect {
@@ -178,7 +179,7 @@ func withHint(hint command.Hint) string {
 	return ". To do: " + hint.String()
 }
 
-// refusal says why a cluster can't be chosen for the side that is next.
+// refusal returns the reason that a cluster can't be chosen for the next side.
 func (c scene) refusal(k session.Member) string {
 	other := c.choosing().Other()
 	taken := c.on(other).Good
@@ -204,7 +205,7 @@ func (c scene) refusal(k session.Member) string {
 	return ""
 }
 
-// sameCluster lists other contexts that lead to the same cluster.
+// sameCluster returns other contexts that lead to the same cluster.
 func (c scene) sameCluster(k session.Member) []string {
 	var names []string
 	for _, other := range c.Fleet.Members {
@@ -261,7 +262,7 @@ func (s clustersScreen) update(c scene, msg tea.Msg) clustersScreen {
 			s.filtering = true
 		case actChoose:
 			return s.choose(c)
-		case actLeave: // takes back, one thing at a time
+		case actLeave: // undoes one thing at a time
 			if s.filter.String() == "" {
 				c.Post(goBack)
 			}
@@ -282,8 +283,8 @@ func (s clustersScreen) move(c scene, by int) clustersScreen {
 	return s
 }
 
-// choose takes the selected one as A, or as B when there is an A. What can't be
-// chosen says why.
+// choose chooses the selected cluster as A, or as B if A is chosen already. If it can't be
+// chosen, the screen shows the reason.
 func (s clustersScreen) choose(c scene) clustersScreen {
 	rows := s.rows(c)
 	i := s.index(rows)
@@ -299,7 +300,7 @@ func (s clustersScreen) choose(c scene) clustersScreen {
 	return s
 }
 
-// key takes a key while the filter is typed; ok is false at any other time.
+// key handles a key while the admin types a filter; ok is false at all other times.
 func (s clustersScreen) key(c scene, msg tea.KeyPressMsg) (_ clustersScreen, ok bool) {
 	switch {
 	case !s.filtering:
@@ -318,8 +319,8 @@ func (s clustersScreen) key(c scene, msg tea.KeyPressMsg) (_ clustersScreen, ok 
 	return s.keep(s.rows(c)), true
 }
 
-// click selects the cluster on a line of the body, or chooses it if it is
-// selected.
+// click selects the cluster on a line of the body. If it is already selected, click chooses
+// it.
 func (s clustersScreen) click(c scene, y int) clustersScreen {
 	if s.info {
 		return s
@@ -338,7 +339,7 @@ func (s clustersScreen) click(c scene, y int) clustersScreen {
 	return s
 }
 
-// askForFile adds a kubeconfig to the list.
+// askForFile asks for a kubeconfig file to add to the list.
 func askForFile(c scene) {
 	c.Post(session.PromptMsg{
 		Title:   "Which kubeconfig file?",
@@ -360,11 +361,12 @@ const (
 	versionWidth  = 9
 	softwareWidth = 18
 	idWidth       = 14
-	roomForServer = 118 // an address of a usual length has room after the other columns
+	roomForServer = 118 // after the other columns, an address of usual length still fits
 	serverRoom    = 34
 )
 
-// contextWidth is how wide names of contexts are: as they need, and as there is room.
+// contextWidth returns the width of the column with names of contexts. It depends on the
+// names and on the room.
 func (c scene) contextWidth(rows []clusterRow) int {
 	longest := 0
 	for _, r := range rows {
@@ -395,12 +397,12 @@ func (s clustersScreen) view(c scene) []string {
 	return c.below(lines, parts.detail)
 }
 
-// clustersLayout is where the list of clusters has its parts.
+// clustersLayout has the parts of the screen with the list of clusters.
 type clustersLayout struct {
 	head      []string
-	rows      []clusterRow // all of them
+	rows      []clusterRow // all rows
 	selected  int
-	top, list int // the first row in sight, and how many there can be
+	top, list int // the index of the first visible row, and the largest number of visible rows
 	detail    []string
 }
 
@@ -415,7 +417,7 @@ func (s clustersScreen) layout(c scene) clustersLayout {
 	l.list = c.Body - len(l.head) - 1
 	if l.list-len(l.detail) < min(len(l.rows), 3) {
 		l.detail = nil
-		if len(l.rows) > l.list && l.list > 1 { // which of them are in sight is told
+		if len(l.rows) > l.list && l.list > 1 { // the screen says which rows are visible
 			l.detail = s.detail(c)[:1]
 		}
 	}
@@ -425,7 +427,7 @@ func (s clustersScreen) layout(c scene) clustersLayout {
 	return l
 }
 
-// head says what is to choose, and what could not be read.
+// head returns the lines that say what to choose, and which files could not be read.
 func (s clustersScreen) head(c scene, rows []clusterRow) []string {
 	t, side := c.Theme, c.choosing()
 	question := "Choose the first of the two clusters: A"
@@ -471,14 +473,14 @@ func (s clustersScreen) head(c scene, rows []clusterRow) []string {
 	return append(lines, t.Faint.Render(head))
 }
 
-// manyContexts is from how many on their states are counted.
+// manyContexts is the number of contexts from which on their states are counted.
 const manyContexts = 5
 
 // tallyOf counts contexts by whether they can be used.
 func tallyOf(rows []clusterRow) string {
 	count := map[draw.Mark]int{}
 	for _, r := range rows {
-		if r.side == "" { // what is chosen is no choice any more
+		if r.side == "" { // a chosen cluster can't be chosen again
 			count[r.mark]++
 		}
 	}
@@ -520,7 +522,6 @@ func (c scene) clusterLine(r clusterRow, nameWidth int, selected bool) string {
 	return c.Theme.Row(selected, line)
 }
 
-// detail is what is to be said of the selected cluster, below the list.
 func (s clustersScreen) detail(c scene) []string {
 	rows := s.rows(c)
 	i := s.index(rows)
@@ -529,7 +530,7 @@ func (s clustersScreen) detail(c scene) []string {
 	}
 	r := rows[i]
 	heading := c.Fleet.Call(r.Member)
-	if len(rows) > manyContexts { // not all may be in sight
+	if len(rows) > manyContexts { // some rows may be invisible
 		heading = fmt.Sprintf("%d of %d%s%s", i+1, len(rows), c.Theme.Dot, heading)
 	}
 	lines := []string{c.Theme.RuleLine(heading, c.Width)}
@@ -555,7 +556,7 @@ func (s clustersScreen) detail(c scene) []string {
 	return lines
 }
 
-// text is all that is known of the selected cluster.
+// text returns all facts about the selected cluster.
 func (s clustersScreen) text(c scene) []string {
 	rows := s.rows(c)
 	i := s.index(rows)

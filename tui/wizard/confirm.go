@@ -15,29 +15,31 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// confirm is the question before anything changes. It keeps the plan that it
-// asks about: the yes is for that one.
+// confirm is the question before a change. It keeps the plan of the question, because
+// the yes is only for this plan.
 type confirm struct {
 	plan flows.Plan
-	yes  bool // the choice that enter takes
-	// quiet is since when enter was not pressed: it led here, and a key that is held
-	// down, or pressed twice, is no answer.
+	yes  bool // the choice that enter confirms
+	// quiet is the last time at which enter was pressed. Enter has led to this question,
+	// so a key that is held down, or pressed twice, must not answer it.
 	quiet time.Time
-	// word is what has to be typed instead, where a protected cluster is changed.
+	// word is the text that the admin has to type instead if a protected cluster is
+	// changed.
 	word    string
 	typed   keys.Line
-	problem string // with what was typed
+	problem string // of the typed text
 }
 
-// pause is how long enter was not pressed before it answers: longer than between
-// the presses of a double one, and than a held key takes to repeat itself at first.
+// pause is the time without enter after which enter answers. It is longer than the time
+// between the presses of a double press, and longer than the delay before a held key
+// repeats.
 const pause = 700 * time.Millisecond
 
-// decision is what the admin decided.
+// decision is the admin's answer.
 type decision uint8
 
 const (
-	actionNone decision = iota // not decided yet
+	actionNone decision = iota // no answer yet
 	actionCancel
 	actionApply
 )
@@ -67,7 +69,7 @@ func (q confirm) update(msg tea.KeyPressMsg, k keys.Map, now time.Time) (confirm
 	return q, actionNone
 }
 
-// updateWord takes a key where a word is the only yes.
+// updateWord handles a key if only a word approves the plan.
 func (q confirm) updateWord(msg tea.KeyPressMsg, k keys.Map) (confirm, decision) {
 	switch {
 	case key.Matches(msg, k.Back):
@@ -83,20 +85,21 @@ func (q confirm) updateWord(msg tea.KeyPressMsg, k keys.Map) (confirm, decision)
 	return q, actionNone
 }
 
-// askFor is the question for a plan, as its clusters take it. Enter means yes where
-// the plan only adds: a person who has read it goes on as on all screens before.
+// askFor returns the question about a plan. If the plan only adds objects, enter means
+// yes, so that an admin who has read the plan continues as on all earlier screens.
 func (c scene) askFor(p flows.Plan) *confirm {
 	return &confirm{plan: p, yes: onlyAdds(p), word: strings.Join(c.protected(), " "), quiet: c.Now}
 }
 
-// onlyAdds reports whether a plan changes, deletes and interrupts nothing that is there.
+// onlyAdds reports whether a plan changes and deletes no existing object, and interrupts
+// nothing.
 func onlyAdds(p flows.Plan) bool {
 	changes := p.Changes()
 	return changes == flows.Summary{Create: changes.Create} && len(p.Interrupts()) == 0
 }
 
-// protected are the contexts of the clusters that the goal changes and whose
-// names have to be typed for it.
+// protected returns the contexts of the clusters that the goal changes and whose names
+// have to be typed.
 func (c scene) protected() []string {
 	var names []string
 	for _, s := range []flows.Side{flows.A, flows.B} {
@@ -109,7 +112,6 @@ func (c scene) protected() []string {
 	return names
 }
 
-// view asks.
 func (q confirm) view(c scene) []string {
 	t := c.Theme
 	question, act := "Apply these changes?", "Yes, apply"
@@ -123,7 +125,7 @@ func (q confirm) view(c scene) []string {
 		lines = append(lines, q.wordLines(c)...)
 	}
 	means := c.outlook(q.plan)
-	if room := c.Body - len(lines) - minList; len(means) >= room { // what stops is said on any screen
+	if room := c.Body - len(lines) - minList; len(means) >= room { // interruptions are shown on any screen
 		means = c.warnings(q.plan)
 	}
 	if len(means) > 0 {
@@ -132,7 +134,7 @@ func (q confirm) view(c scene) []string {
 	lines = append(lines, means...)
 	changes := slices.DeleteFunc(slices.Clone(q.plan.Steps), func(s flows.Step) bool { return s.Status == flows.Done || !s.Action.Changes() })
 	for i, s := range changes {
-		change, after := c.change(s), min(1, len(changes)-i-1) // a line for how many more there are
+		change, after := c.change(s), min(1, len(changes)-i-1) // one line counts the remaining changes
 		if len(lines)+len(change)+after > c.Body {
 			return append(lines, t.Faint.Render(fmt.Sprintf("and %d more", len(changes)-i)))
 		}
@@ -141,7 +143,8 @@ func (q confirm) view(c scene) []string {
 	return lines
 }
 
-// change is what a step does, and of a deletion on what condition, as lines.
+// change returns lines about the change by a step. For a deletion, they have the
+// condition.
 func (c scene) change(s flows.Step) []string {
 	label := c.side(s.Side) + "  " + draw.Pad(s.Action.String(), 6) + " "
 	if s.Action != flows.Delete || s.Reason == "" {

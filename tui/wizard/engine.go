@@ -12,22 +12,22 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// RunMsg is what a run has told since the last one.
+// RunMsg has the events of a run since the last RunMsg.
 type RunMsg struct {
 	Run    int
 	Events []runEvent
 	At     time.Time
 	Ended  bool
-	Err    error // of the run, when it has ended
+	Err    error // the error of a run that has ended
 }
 
-// runEvent is one event, with the facts that its plan was made of.
+// runEvent is one event, with the facts from which its plan was made.
 type runEvent struct {
 	engine.Event
 	Facts flows.Facts
 }
 
-// run is one call of [engine.Run] and the way its events take into Update.
+// run is one call of [engine.Run], and the channel for its events to Update.
 type run struct {
 	id      int
 	program context.Context // ends when nobody reads messages any more
@@ -38,8 +38,8 @@ type run struct {
 	result  chan error
 }
 
-// eventBuffer is enough for the events of one coalesced message in practice; a
-// run that has more to say waits.
+// eventBuffer is enough for the events of one coalesced message in practice. A
+// run with more events waits.
 const eventBuffer = 16
 
 func newRun(ctx context.Context, id int, now func() time.Time) run {
@@ -48,13 +48,13 @@ func newRun(ctx context.Context, id int, now func() time.Time) run {
 	return r
 }
 
-// stop is a command: it ends the run after the requests that are under way.
+// stop is a command that ends the run after the requests that have begun.
 func (r run) stop() tea.Msg {
 	r.cancel()
 	return nil
 }
 
-// drive is a command: it runs the plan to its end.
+// drive is a command that runs the plan to its end.
 func (r run) drive(plan func(flows.Facts) flows.Plan, a, b engine.Cluster, o engine.Options) tea.Cmd {
 	return func() tea.Msg {
 		defer r.cancel()
@@ -74,7 +74,7 @@ func (r run) drive(plan func(flows.Facts) flows.Plan, a, b engine.Cluster, o eng
 	}
 }
 
-// next is a command: it waits for events, and takes all that are there.
+// next is a command that waits for events, and returns all that are there.
 func (r run) next(first bool) tea.Cmd {
 	return func() tea.Msg {
 		if !first && !sleep.For(r.program, session.Coalesce) {
@@ -92,7 +92,8 @@ func (r run) next(first bool) tea.Cmd {
 	}
 }
 
-// collect adds an event and those that have come since, without waiting.
+// collect adds an event to msg, with the events that have come since, without
+// waiting.
 func (r run) collect(msg RunMsg, e runEvent, ok bool) RunMsg {
 	for ok {
 		msg.Events = append(msg.Events, e)
@@ -106,9 +107,9 @@ func (r run) collect(msg RunMsg, e runEvent, ok bool) RunMsg {
 	return msg
 }
 
-// covers reports whether who approved one plan has approved the other: between
-// the question and the first request the clusters may have changed. A step that
-// had no diff to show yet was approved as what it is going to do.
+// covers reports whether the approval of one plan is valid for the plan p:
+// between the question and the first request, the clusters may have changed. If
+// a step had no diff at the time of approval, its later diff is approved.
 func covers(approved, p flows.Plan) bool {
 	for _, s := range p.Steps {
 		if s.Status == flows.Done || !s.Action.Changes() {

@@ -14,34 +14,34 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// liveScreen is the connection as each side sees it.
+// liveScreen shows the connection as each side sees it.
 type liveScreen struct {
 	witnesses [2]witness
 	verify    session.Verification
 }
 
-// witness is one side of the pair, and what it measured while it was watched.
+// witness has one side's reports while the screen has watched it.
 type witness struct {
 	of      flows.ContextRef
 	reading flows.Reading
 	history session.Series
 }
 
-// note takes in what the side says now. What another cluster said, or of
-// another peer, is forgotten.
+// note adds the side's present report. It forgets reports of another cluster, or about
+// another peer.
 func (w witness) note(now time.Time, of flows.ContextRef, r flows.Reading) witness {
 	if w.of != of || w.reading.Peer != r.Peer {
 		w = witness{of: of}
 	}
 	if session.Newer(w.reading, r) {
-		w.history.Points = slices.Clone(w.history.Points) // models share them
+		w.history.Points = slices.Clone(w.history.Points) // copies of the model share them
 		w.history.Add(now, r, session.RateOf(w.reading, r))
 	}
 	w.reading = r
 	return w
 }
 
-// witness takes in what the pair says now.
+// witness adds the present reports of both sides.
 func (s liveScreen) witness(c scene) liveScreen {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		s.witnesses[side] = s.witnesses[side].note(c.Now, c.pair[side], c.peer(side).Reading())
@@ -51,7 +51,7 @@ func (s liveScreen) witness(c scene) liveScreen {
 
 func (s liveScreen) commands(c scene) []keys.Command {
 	k := c.Keys
-	if c.apart() { // there is nothing to measure, to call or to end
+	if c.apart() { // there is no connection to measure, to use or to remove
 		return []keys.Command{
 			{Binding: keys.Named(k.Plan, "plan to connect"), Msg: goPlan},
 			{Binding: k.Dashboard, Msg: goBoard},
@@ -62,7 +62,7 @@ func (s liveScreen) commands(c scene) []keys.Command {
 		}
 	}
 	first := []keys.Command{{Binding: k.Verify, Msg: session.VerifyMsg{Pair: c.pair}}, {Binding: k.Diagnose, Msg: c.diagnosis()}}
-	if s.together(c).State.Broken() { // packets would only say so again
+	if s.together(c).State.Broken() { // packets would only show the same again
 		slices.Reverse(first)
 	}
 	return append(first, []keys.Command{
@@ -77,12 +77,11 @@ func (s liveScreen) commands(c scene) []keys.Command {
 	}...)
 }
 
-// diagnosis asks for the checks of the connection.
+// diagnosis returns the message that shows the checks of the connection.
 func (c scene) diagnosis() session.DiagnoseMsg {
 	return session.DiagnoseMsg{A: c.id(flows.A), B: c.id(flows.B)}
 }
 
-// text is the whole live screen.
 func (s liveScreen) text(c scene) []string {
 	width, lines := c.Width, s.verdict(c)
 	var measured []string
@@ -112,13 +111,14 @@ func (s liveScreen) text(c scene) []string {
 }
 
 const (
-	// leastChart and mostChart are the height of the chart, without what stands above it.
+	// leastChart and mostChart are the smallest and the largest height of the chart,
+	// without the lines above it.
 	leastChart, mostChart = 7, 15
-	// fewBuckets is the least that it shows: five minutes.
+	// fewBuckets is the smallest number of buckets in the chart: five minutes.
 	fewBuckets = 30
 )
 
-// chart is both sides' round trips, where the screen has room for it.
+// chart returns the chart of both sides' round trips, if there is room for it.
 func (s liveScreen) chart(c scene, room int) []string {
 	t := c.Theme
 	height := min(room-2, mostChart)
@@ -145,7 +145,6 @@ func (s liveScreen) chart(c scene, room int) []string {
 	return append([]string{"", strings.Join(head, " ")}, t.Chart(curves, back, c.Width, height, draw.Milliseconds)...)
 }
 
-// verdict sums both sides up.
 func (s liveScreen) verdict(c scene) []string {
 	a, b := c.status(flows.A), c.status(flows.B)
 	v := s.together(c)
@@ -165,12 +164,12 @@ func (s liveScreen) verdict(c scene) []string {
 	return lines
 }
 
-// together is what both sides mean.
+// together returns the verdict from both sides.
 func (s liveScreen) together(c scene) view.Verdict {
 	return view.Together([2]view.End{c.end(flows.A), c.end(flows.B)}, s.verify.Of(c.pair), c.Now)
 }
 
-// end is the side of the connection, as the dashboard sees it, too.
+// end returns the side of the connection in the form of the dashboard.
 func (c scene) end(s flows.Side) view.End {
 	side := c.on(s)
 	e := view.End{ID: c.id(s), Chosen: true, Reading: c.peer(s).Reading()}
@@ -180,7 +179,7 @@ func (c scene) end(s flows.Side) view.End {
 	return e
 }
 
-// apart reports whether both clusters answer and neither has a gateway for the other.
+// apart reports whether both clusters answer, and neither has a gateway for the other.
 func (c scene) apart() bool {
 	for _, s := range []flows.Side{flows.A, flows.B} {
 		if c.on(s).Latest.Problem != nil || c.peer(s).Reading().Exists || c.peer(s).Reading().Role != "" {
@@ -190,7 +189,7 @@ func (c scene) apart() bool {
 	return true
 }
 
-// leftToDo says what differs from what is wanted.
+// leftToDo describes the differences between the connection and the wanted settings.
 func (c scene) leftToDo() string {
 	switch n := c.Current.Changes().Total(); {
 	case !c.planned() || c.Current.Failure() != nil || n == 0:
@@ -242,7 +241,7 @@ func (s liveScreen) side(c scene, side flows.Side, width int) []string {
 	return lines
 }
 
-// liveBuckets is how far back a side's sparkline goes: three minutes.
+// liveBuckets is the length of a side's sparkline: three minutes.
 const liveBuckets = 18
 
 // latencyLine is the latest round trip and how it was before.

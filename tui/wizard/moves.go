@@ -5,7 +5,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// action is what a command does on its screen.
+// action is the work of a command on its screen.
 type action uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	actZoom
 )
 
-// move is what leads to another screen.
+// move names the next screen.
 type move uint8
 
 const (
@@ -31,17 +31,17 @@ const (
 	goClusters
 	goSettings
 	goPlan
-	goLocally // the plan for cluster A alone
-	goSwapped // the plan with the other cluster as the server
+	goLocally // the plan for cluster A only
+	goSwapped // the plan with the server on the other cluster
 	goApply
-	goAgain // apply what was approved
+	goAgain // apply the approved plan again
 	goBoard
 )
 
-// Messages by which a screen asks something of the wizard.
+// Messages by which a screen asks the wizard for an action.
 type (
 	chosenMsg    flows.ContextRef // a cluster
-	submittedMsg flows.Params     // the form
-	takeAwayMsg  session.Goal     // the plan that takes a connection away
-	editMsg      string           // the form, at the setting of this name
+	submittedMsg flows.Params     // the settings of the form
+	takeAwayMsg  session.Goal     // shows the plan that removes a connection
+	editMsg      string           // shows the form at the setting with this name
 )

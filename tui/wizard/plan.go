@@ -15,22 +15,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// applyRow is the first row of the list: enter on it applies the plan.
+// applyRow is the first row of the list. Enter on this row applies the plan.
 const applyRow flows.StepID = "apply"
 
-// planScreen lists what is to do, and what the selected row says of it.
+// planScreen lists the steps of the plan, with details of the selected row.
 type planScreen struct {
-	selected flows.StepID // by ID: the plan may change while it is looked at
-	zoom     bool         // the diff has the whole screen
-	pinned   bool         // the admin asked for this screen: stay
-	remedy   bool         // of a diagnosis: back leads there
-	afterRun bool         // to remove what it applied: back leads to its end
-	note     string       // stays until the next decision
-	// localOnly leaves cluster B alone, which does not answer.
+	selected flows.StepID // by ID, because the plan may change while it is shown
+	zoom     bool         // the diff is shown on the whole screen
+	pinned   bool         // the admin opened this screen, so it stays
+	remedy   bool         // the plan comes from a diagnosis: back leads there
+	afterRun bool         // the plan removes what the last run has applied: back leads to the end of the run
+	note     string       // shown until the next decision
+	// localOnly is set if the plan does not change cluster B, because B does not answer.
 	localOnly bool
 }
 
-// planIDs are the rows of the list.
 func planIDs(p flows.Plan) []flows.StepID {
 	var ids []flows.StepID
 	if !p.Done() {
@@ -42,7 +41,7 @@ func planIDs(p flows.Plan) []flows.StepID {
 	return ids
 }
 
-// keep holds the selection as long as its row exists.
+// keep keeps the selection while its row exists.
 func (s planScreen) keep(p flows.Plan) planScreen {
 	ids := planIDs(p)
 	if slices.Contains(ids, s.selected) || len(ids) == 0 {
@@ -87,7 +86,7 @@ func (s planScreen) update(c scene, msg tea.Msg) planScreen {
 	switch msg {
 	case actZoom:
 		s.zoom = true
-	case actLeave: // from the diff to the list, from the list to where the plan came from
+	case actLeave: // from the diff back to the list, and from the list back to where the plan was opened
 		if !s.zoom {
 			c.Post(goBack)
 		}
@@ -103,12 +102,12 @@ func (s planScreen) update(c scene, msg tea.Msg) planScreen {
 
 // Heights of parts of the plan screen, in lines.
 const (
-	wantPane   = 7 // its heading, and enough to say what the plan means
-	minList    = 5 // rows beside a pane
-	maxCommand = 3 // help shows all of it
+	wantPane   = 7 // its heading, and enough lines to explain the plan
+	minList    = 5 // rows in addition to a pane
+	maxCommand = 3 // the help shows the whole command
 )
 
-// planLayout divides what is left of the body between the list and the pane.
+// planLayout divides the remaining height of the body between the list and the pane.
 func (c scene) planLayout(height int) (list, pane int) {
 	n := len(planIDs(c.Current))
 	switch {
@@ -148,7 +147,7 @@ func (s planScreen) view(c scene) []string {
 	return append(lines, c.Theme.Faint.Render(where+c.Theme.Plain(cmp.Or(step.Reason, hint))))
 }
 
-// failures is a card for each reason why there can be no plan.
+// failures returns a card for each reason against a plan.
 func (c scene) failures() []string {
 	var lines []string
 	for _, s := range c.Current.Steps {
@@ -161,7 +160,8 @@ func (c scene) failures() []string {
 	return append(lines, c.Theme.Wrap("This screen continues by itself when this is fixed.", c.Width, 0)...)
 }
 
-// card says what failed, why, what to do, and what that is known from.
+// card returns lines about a failed step: the place, the reason, the advice, and the
+// evidence.
 func (c scene) card(s flows.Step) []string {
 	t := c.Theme
 	title, side := t.Marks[draw.Fail].Render(t.Glyphs[draw.Fail]+" failed: "+t.Plain(s.Title)), t.Side(s.Side, c.name(s.Side), 0)
@@ -169,7 +169,7 @@ func (c scene) card(s flows.Step) []string {
 		side += "  " + t.Faint.Render(string(s.Code))
 	}
 	lines := []string{title + "  " + side, ""}
-	if draw.Cells(lines[0]) > c.Width { // where it failed matters more than an empty line
+	if draw.Cells(lines[0]) > c.Width { // the place of the failure matters more than an empty line
 		lines = []string{title, "  " + side}
 	}
 	column := 9
@@ -190,7 +190,7 @@ func (c scene) card(s flows.Step) []string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Evidence)) {
-		// The reason says what was seen last, and for how long.
+		// The reason already contains the last observation, and its duration.
 		if text := s.Evidence[name]; name != flows.EvidenceSince && !strings.Contains(s.Reason, text) {
 			add("Seen", name+": "+text)
 		}
@@ -203,7 +203,7 @@ func (c scene) card(s flows.Step) []string {
 	return lines
 }
 
-// head counts the changes and names the command that does the same.
+// head counts the changes, and names the command that makes the same plan.
 func (s planScreen) head(c scene, height int) []string {
 	facts := slices.DeleteFunc(strings.Split(c.Current.Changes().String(), ", "), func(text string) bool { return strings.HasPrefix(text, "0 ") })
 	switch {
@@ -246,7 +246,7 @@ func (s planScreen) rows(c scene) []string {
 	}
 	for _, step := range c.Current.Steps {
 		line := c.stepLine(step, true)
-		if step.Status == flows.Waiting && !c.Current.Empty() { // nobody waits before the changes are made
+		if step.Status == flows.Waiting && !c.Current.Empty() { // no step waits before the changes are made
 			line = c.stepLineAs(draw.Pending, draw.StepWord(flows.Ready), step, true)
 		}
 		rows = append(rows, c.Theme.Row(step.ID == s.selected, line))
@@ -254,12 +254,12 @@ func (s planScreen) rows(c scene) []string {
 	return rows
 }
 
-// stepLine is one step as a line: state, side, action, title and reason.
+// stepLine returns a step as a line: state, side, action, title and reason.
 func (c scene) stepLine(s flows.Step, withAction bool) string {
 	return c.stepLineAs(draw.StepMark(s.Status), draw.StepWord(s.Status), s, withAction)
 }
 
-// stepLineAs is one with another word for its state.
+// stepLineAs is stepLine with another word for the state.
 func (c scene) stepLineAs(mark draw.Mark, word string, s flows.Step, withAction bool) string {
 	t := c.Theme
 	line := t.State(mark, word, t.StateWidth()) + " " +
@@ -278,8 +278,8 @@ func (c scene) stepLineAs(mark draw.Mark, word string, s flows.Step, withAction 
 	return line
 }
 
-// text is what scrolls: the reasons why there can be no plan, or what the pane
-// below the list shows of the selected row.
+// text returns the part of the screen that scrolls: the reasons against a plan, or the pane
+// below the list about the selected row.
 func (s planScreen) text(c scene) session.Text {
 	switch {
 	case !c.planned():
@@ -290,7 +290,7 @@ func (s planScreen) text(c scene) session.Text {
 	text := session.Text{ID: "step " + string(s.selected), Lines: s.pane(c), Height: c.Room(), Sideways: true}
 	if half, ok := c.half(); ok && !s.zoom {
 		text.Lines, text.Width, text.Height = s.pane(half), half.Width, text.Height-1
-		if s.selected == applyRow { // there is room for all of it
+		if s.selected == applyRow { // there is room for the whole text
 			text.Lines = append(text.Lines, half.diffs()...)
 		}
 	} else if !s.zoom {
@@ -300,7 +300,7 @@ func (s planScreen) text(c scene) session.Text {
 	return text
 }
 
-// pane is what the pane below the list shows of the selected row.
+// pane returns the text of the pane about the selected row.
 func (s planScreen) pane(c scene) []string {
 	if s.selected == applyRow {
 		return c.outlook(c.Current)
@@ -324,7 +324,6 @@ func (s planScreen) pane(c scene) []string {
 	return lines
 }
 
-// diffs are what all steps change.
 func (c scene) diffs() (lines []string) {
 	for _, step := range c.Current.Steps {
 		if step.Diff != "" {
@@ -334,14 +333,15 @@ func (c scene) diffs() (lines []string) {
 	return lines
 }
 
-// point is one thing that a plan means, as lines.
+// point returns one consequence of a plan, as lines.
 func (c scene) point(mark draw.Mark, text string) []string {
 	lines := c.Theme.Wrap(text, c.Width, 2)
 	lines[0] = c.Theme.Marks[mark].Render(c.Theme.Bullets[mark]) + " " + lines[0]
 	return lines
 }
 
-// warnings say what a plan brings to clusters that have nothing yet, and what it interrupts.
+// warnings returns lines about the effects of a plan on clusters without an installation,
+// and about interruptions.
 func (c scene) warnings(p flows.Plan) (lines []string) {
 	for _, s := range []flows.Side{flows.A, flows.B} {
 		if c.wanted.Install[s] != nil && c.on(s).Good.Installable() && !p.Done() {
@@ -354,7 +354,7 @@ func (c scene) warnings(p flows.Plan) (lines []string) {
 	return lines
 }
 
-// outlook says what applying a plan means for who uses the clusters.
+// outlook returns lines about the effects of the plan for users of the clusters.
 func (c scene) outlook(p flows.Plan) []string {
 	lines := c.warnings(p)
 	add := func(mark draw.Mark, text string) { lines = append(lines, c.point(mark, text)...) }
@@ -384,8 +384,8 @@ func (c scene) outlook(p flows.Plan) []string {
 	return lines
 }
 
-// paneHeading is the line between the list, of which so many rows are in sight, and
-// the pane.
+// paneHeading returns the line between the list and the pane. list is the number of visible
+// rows.
 func (s planScreen) paneHeading(c scene, list int) string {
 	n := len(planIDs(c.Current))
 	if list >= n {
@@ -398,10 +398,9 @@ func (s planScreen) paneHeading(c scene, list int) string {
 	return c.Theme.RuleLine(where, c.Width)
 }
 
-// heading is the line above the pane.
+// heading returns the line above the pane.
 func (s planScreen) heading(c scene) string { return c.Theme.RuleLine(s.title(c), c.Width) }
 
-// title is what the pane is about.
 func (s planScreen) title(c scene) string {
 	step, ok := c.Current.Step(s.selected)
 	switch {

@@ -18,20 +18,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// preflightScreen is what is judged before anything is planned.
+// preflightScreen shows the checks before a plan.
 type preflightScreen struct {
 	results  []check.Result
 	selected checkKey
-	problems bool // only what did not pass
-	explain  bool // the selected check has the whole screen
+	problems bool // show only checks that did not pass
+	explain  bool // the selected check is explained on the whole screen
 
-	asked   int    // number of the latest review
-	watches [2]int // of the clusters that it was about
+	asked   int    // the number of the latest review
+	watches [2]int // of the clusters in that review
 	reviews [2]*rights.Review
 	errs    [2]error
 }
 
-// checkKey names a result: a check is made once, for each side, or each way.
+// checkKey identifies a result: a check is made once, or once for each side, or once for
+// each direction.
 type checkKey struct {
 	id    flows.Code
 	where string
@@ -39,7 +40,6 @@ type checkKey struct {
 
 func keyOf(r check.Result) checkKey { return checkKey{r.ID, r.Where()} }
 
-// reviewMsg is what the clusters say of the user's rights.
 type reviewMsg struct {
 	asked   int
 	reviews [2]*rights.Review
@@ -57,8 +57,8 @@ func (s preflightScreen) evaluate(c scene) preflightScreen {
 	return s
 }
 
-// ask asks both clusters whether the user may do what the plan does, as soon as
-// the checks are shown, and again for clusters that were opened anew.
+// ask asks both clusters whether the user may make the changes of the plan. It does so
+// when the checks are first shown, and again after a cluster was opened again.
 func (s preflightScreen) ask(c scene) (preflightScreen, tea.Cmd) {
 	clusters := [2]engine.Cluster{c.on(flows.A).Cluster, c.on(flows.B).Cluster}
 	watches := [2]int{c.on(flows.A).Watch.ID, c.on(flows.B).Watch.ID}
@@ -105,14 +105,14 @@ func (s preflightScreen) update(c scene, msg tea.Msg) preflightScreen {
 	return s
 }
 
-// shown are the checks that the filter lets through.
+// shown returns the checks that match the filter.
 func (s preflightScreen) shown() []check.Result {
 	return slices.DeleteFunc(slices.Clone(s.results), func(r check.Result) bool {
 		return s.problems && (r.State == check.Pass || r.State == check.Planned)
 	})
 }
 
-// index is the selected one's among those.
+// index returns the index of the selected check among these.
 func (s preflightScreen) index() int {
 	return slices.IndexFunc(s.shown(), func(r check.Result) bool { return keyOf(r) == s.selected })
 }
@@ -132,8 +132,8 @@ func (s preflightScreen) commands(k keys.Map) []keys.Command {
 	return append(commands, k.Moving()...)
 }
 
-// pass goes on, unless a check has failed. An image that can't be pulled is no obstacle:
-// the form is where another one is named.
+// pass continues with the form, unless a check has failed. An image that can't be pulled
+// is no obstacle, because the form is the place to name another image.
 func (s preflightScreen) pass(c scene) preflightScreen {
 	var next tea.Msg = goSettings
 	for _, r := range s.results {
@@ -162,7 +162,7 @@ func (s preflightScreen) view(c scene) []string {
 		tally += t.Dot + "trying with a pod on each side, for " + draw.Age(c.Now.Sub(c.tried.began))
 	}
 	lines, few := []string{t.Title.Render(tally), ""}, 5
-	if c.Height < 16 { // the evidence matters more than the checks around it
+	if c.Height < 16 { // the evidence matters more than the other checks
 		lines, few = lines[:1], 4
 	}
 	shown, selected := s.shown(), max(0, s.index())
@@ -175,7 +175,7 @@ func (s preflightScreen) view(c scene) []string {
 	}
 	detail := s.detail(c, shown, selected)
 	room := c.Body - len(lines)
-	if c.Body > largeBody && len(detail) > 0 && shown[selected].State != check.Pass { // what is no pass is explained where there is room
+	if c.Body > largeBody && len(detail) > 0 && shown[selected].State != check.Pass { // if there is room, a check that did not pass is explained
 		if all := append(detail[:1:1], s.text(c)[2:]...); len(rows)+1+len(all) <= room {
 			detail = all
 		}
@@ -185,13 +185,13 @@ func (s preflightScreen) view(c scene) []string {
 	}
 	height := max(1, room-len(detail))
 	lines = append(lines, draw.Window(rows, selected, height)...)
-	if len(detail) > 0 && height < len(rows) { // those that are out of sight are told of
+	if len(detail) > 0 && height < len(rows) { // a line counts the invisible checks
 		detail[0] = t.RuleLine(fmt.Sprintf("check %d of %d%s%s", selected+1, len(rows), t.Dot, shown[selected].Title), c.Width)
 	}
 	return c.below(lines, detail)
 }
 
-// tally counts the checks by how they ended.
+// tally counts the checks by their outcome.
 func (s preflightScreen) tally(dot string) string {
 	var count [check.Outcomes]int
 	for _, r := range s.results {
@@ -230,7 +230,6 @@ func (c scene) checkLine(r check.Result, selected bool) string {
 	return c.Theme.Row(selected, line)
 }
 
-// detail is what is to be said of the selected check, below the list.
 func (s preflightScreen) detail(c scene, shown []check.Result, selected int) []string {
 	if selected >= len(shown) {
 		return nil
@@ -261,7 +260,7 @@ func (s preflightScreen) facts(c scene, r check.Result) []string {
 	return lines
 }
 
-// text is all about the selected check, also for who never heard of it.
+// text explains the selected check completely, for newcomers too.
 func (s preflightScreen) text(c scene) []string {
 	shown, i := s.shown(), s.index()
 	if i < 0 {
@@ -283,7 +282,8 @@ func (s preflightScreen) text(c scene) []string {
 	return lines
 }
 
-// sees says as which addresses a side sees, or will see, the other's pods.
+// sees returns the addresses under which a side sees, or will see, the other side's
+// pods.
 func (c scene) sees(s flows.Side) string {
 	other := c.id(s.Other())
 	if f := c.on(s).Good; f.Installable() && c.wanted.Install[s] != nil {

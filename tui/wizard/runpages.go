@@ -11,8 +11,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// runPage is what an admin reads while a run goes on. It ends with the run: how that
-// ended matters more.
+// runPage is a page that the admin can read while a plan runs. It is closed when the
+// run ends, because the result matters more.
 type runPage uint8
 
 const (
@@ -23,14 +23,14 @@ const (
 
 // Messages of the pages.
 type (
-	turnMsg runPage // to a page
+	turnMsg runPage // shows a page
 	logsMsg struct {
 		run int
 		session.Logs
 	}
 )
 
-// pageCommands lead to the pages, and back.
+// pageCommands returns the commands that show a page, or close it.
 func (s applyScreen) pageCommands(k keys.Map) []keys.Command {
 	pages := []keys.Command{
 		pageEvents: {Binding: keys.Named(k.Events, "events"), Msg: turnMsg(pageEvents)},
@@ -43,7 +43,6 @@ func (s applyScreen) pageCommands(k keys.Map) []keys.Command {
 	return slices.Delete(pages, int(s.page), int(s.page)+1)
 }
 
-// turn shows a page.
 func (s applyScreen) turn(c scene, to runPage) (applyScreen, tea.Cmd) {
 	s.page, s.logs = to, nil
 	if to != pageLogs {
@@ -52,7 +51,6 @@ func (s applyScreen) turn(c scene, to runPage) (applyScreen, tea.Cmd) {
 	return s, s.readLogs(c, 0)
 }
 
-// readLogs is a command.
 func (s applyScreen) readLogs(c scene, after time.Duration) tea.Cmd {
 	ctx, id, gateways := c.Ctx, s.run.id, c.gateways()
 	return func() tea.Msg {
@@ -64,7 +62,7 @@ func (s applyScreen) readLogs(c scene, after time.Duration) tea.Cmd {
 	}
 }
 
-// takeLogs shows logs, and reads them again as long as they are looked at.
+// takeLogs stores logs, and reads them again while the page is shown.
 func (s applyScreen) takeLogs(c scene, msg logsMsg) (applyScreen, tea.Cmd) {
 	if msg.run != s.run.id || s.reading() != pageLogs {
 		return s, nil
@@ -73,7 +71,6 @@ func (s applyScreen) takeLogs(c scene, msg logsMsg) (applyScreen, tea.Cmd) {
 	return s, s.readLogs(c, session.LogInterval)
 }
 
-// gateways are both ends of the connection that is made.
 func (c scene) gateways() (out [2]session.Gateway) {
 	for _, s := range []flows.Side{flows.A, flows.B} {
 		out[s] = session.Gateway{ID: c.id(s), Cluster: c.on(s).Cluster, Pod: c.peer(s).Pod}
@@ -81,7 +78,6 @@ func (c scene) gateways() (out [2]session.Gateway) {
 	return out
 }
 
-// reading is the page that is shown.
 func (s applyScreen) reading() runPage {
 	if !s.active() {
 		return pageSteps
@@ -89,7 +85,6 @@ func (s applyScreen) reading() runPage {
 	return s.page
 }
 
-// pageText is what a page says.
 func (s applyScreen) pageText(c scene) session.Text {
 	if s.reading() == pageEvents {
 		var lines []string

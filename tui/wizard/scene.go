@@ -10,28 +10,28 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// task is what the wizard works on: two clusters, and what is to be done to them.
+// task is the present work of the wizard: two clusters, and the goal for them.
 type task struct {
 	options session.Options
 	pair    [2]flows.ContextRef // zero: not chosen
 	goal    session.Goal
-	wanted  flows.Params // by the admin
-	params  flows.Params // wanted, unless gateways exist
-	fixed   bool         // gateways exist
-	Current flows.Plan   // what is to do by the latest facts
+	wanted  flows.Params // as the admin wants them
+	params  flows.Params // wanted, completed by existing gateways
+	fixed   bool         // there are gateways
+	Current flows.Plan   // the plan from the latest facts
 	tried   tries
 }
 
-// scene is all that a screen of the wizard is drawn from and decides by, but
-// for what is its own.
+// scene has everything that a screen of the wizard needs to draw and to decide, except for
+// the screen's own state.
 type scene struct {
 	session.Env
 	task
 	localOnly bool // the plan leaves cluster B alone
 }
 
-// half is the scene for one of two blocks next to each other; ok is false where there is no
-// room for two.
+// half returns the scene for one of two blocks beside each other; ok is false if there is
+// no room for two.
 func (c scene) half() (_ scene, ok bool) {
 	if ok = c.Width >= draw.BesideFrom; ok {
 		c.Width = draw.Half(c.Width)
@@ -39,16 +39,16 @@ func (c scene) half() (_ scene, ok bool) {
 	return c, ok
 }
 
-// chosen reports whether a side has its cluster.
+// chosen reports whether a cluster was chosen for a side.
 func (c scene) chosen(s flows.Side) bool { return c.pair[s] != flows.ContextRef{} }
 
-// paired reports whether a cluster is one of the two that are worked on.
+// paired reports whether a cluster is one of the two clusters of the task.
 func (c task) paired(ref flows.ContextRef) bool {
 	return ref != flows.ContextRef{} && (c.pair[flows.A] == ref || c.pair[flows.B] == ref)
 }
 
-// choosing is the side that the next choice is for. The other one may have its
-// cluster already.
+// choosing returns the side of the next choice. The other side may already have its
+// cluster.
 func (c scene) choosing() flows.Side {
 	if c.chosen(flows.A) {
 		return flows.B
@@ -56,18 +56,17 @@ func (c scene) choosing() flows.Side {
 	return flows.A
 }
 
-// on is the cluster of a side.
 func (c scene) on(s flows.Side) session.Member { return c.Fleet.Member(c.pair[s]) }
 
-// planned reports whether both clusters have been asked.
+// planned reports whether both clusters have answered.
 func (c scene) planned() bool { return c.on(flows.A).Asked && c.on(flows.B).Asked }
 
-// facts are the latest of both sides.
 func (c scene) facts() flows.Facts {
 	return c.tried.addTo(flows.Facts{Sides: [2]flows.ClusterFacts{c.on(flows.A).Latest, c.on(flows.B).Latest}, At: c.Now}, c.pair)
 }
 
-// id is the side's cluster ID, if it was ever known, or the one that it will have.
+// id returns the side's cluster ID, if it was ever known, or the ID that the cluster will
+// get.
 func (c scene) id(s flows.Side) wire.ClusterID {
 	if id := c.on(s).Good.ID; id != "" || c.wanted.Install[s] == nil {
 		return id
@@ -75,29 +74,28 @@ func (c scene) id(s flows.Side) wire.ClusterID {
 	return c.wanted.Install[s].ClusterID()
 }
 
-// name is what an admin calls a cluster: its ID, or its context while no ID is
-// known.
+// name returns the admin's name for a cluster: its ID, or its context if the ID is unknown.
 func (c scene) name(s flows.Side) string {
 	return cmp.Or(string(c.id(s)), c.Fleet.Call(c.on(s)))
 }
 
-// side names a cluster by its letter and ID, in a column.
+// side returns the letter and the ID of a cluster, for a column.
 func (c scene) side(s flows.Side) string {
 	longest := max(draw.Cells(string(c.id(flows.A))), draw.Cells(string(c.id(flows.B))))
 	return c.Theme.Side(s, string(c.id(s)), min(2+longest, max(8, c.Width/4)))
 }
 
-// peer is the side's view of the connection when it last answered.
+// peer returns the side's end of the connection, from its last answer.
 func (c scene) peer(s flows.Side) flows.End { return c.on(s).Good.End(c.id(s.Other())) }
 
-// status is one side's word on the connection, and how far to believe it.
+// status is one side's state of the connection, in a word.
 type status struct {
 	mark draw.Mark
 	word string
 	why  string
 }
 
-// status is what the side says of the connection now.
+// status returns the side's present state of the connection.
 func (c scene) status(s flows.Side) status {
 	side := c.on(s)
 	if p := side.Latest.Problem; p != nil {
@@ -107,7 +105,6 @@ func (c scene) status(s flows.Side) status {
 	return status{draw.StateMarks[state], string(state), why}
 }
 
-// planFor is what the goal takes, by the facts.
 func (c scene) planFor(f flows.Facts) flows.Plan {
 	switch c.goal {
 	case session.Disconnect:
@@ -119,7 +116,6 @@ func (c scene) planFor(f flows.Facts) flows.Plan {
 	return flows.PlanConnect(c.params, f)
 }
 
-// removal says how much is to be taken away.
 func (c scene) removal() flows.RemoveOptions {
 	if !c.localOnly {
 		return flows.RemoveOptions{}
@@ -141,7 +137,7 @@ func (c scene) isProtected(ref flows.ContextRef) bool {
 	return c.options.Protected != nil && c.options.Protected(ref)
 }
 
-// asking is what a screen shows before both clusters have answered.
+// asking returns the lines of a screen before both clusters have answered.
 func (c scene) asking() []string {
 	lines := []string{"Looking at both clusters" + c.Theme.Ellipsis, ""}
 	for _, s := range []flows.Side{flows.A, flows.B} {

@@ -18,34 +18,34 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// settingsScreen asks how the clusters are to be connected. What was typed
-// stays, also in fields that do not apply now, and texts that are no values.
-// Its maps have the names of settings as keys, and are never changed.
+// settingsScreen is the form for the settings of a connection. It keeps what was typed,
+// even in fields that have no effect now, and invalid texts. Its maps have the names of
+// settings as keys, and are never changed in place.
 type settingsScreen struct {
-	focus    string       // name of a setting
-	draft    flows.Params // of the choices; texts are not in it yet
+	focus    string       // the name of a setting
+	draft    flows.Params // the chosen values, without texts that are still being typed
 	texts    map[string]keys.Line
 	problems map[string]string
-	chosen   flows.Fields // that differ from what was offered
-	left     bool         // by the way back, before anything was submitted
+	chosen   flows.Fields // the fields that differ from the suggestion
+	left     bool         // the admin went back before the form was submitted
 	explain  bool
 }
 
-// with is a copy of m with one more entry.
 func with[V any](m map[string]V, key string, value V) map[string]V {
 	m = maps.Clone(m)
 	m[key] = value
 	return m
 }
 
-// settings are the fields in their order. The names are those of the clusters.
+// settings returns the fields of the form in their order. Options have the names of the
+// clusters.
 func (c scene) settings() []flows.ConnectionSetting {
 	name := func(s flows.Side) string { return s.String() + " " + c.name(s) }
 	return slices.Concat(c.installSettings(), peer.Form(c.facts(), name(flows.A), name(flows.B)), flows.Form(c.options.Settings, name(flows.A), name(flows.B)))
 }
 
-// installSettings are about the clusters where nothing is installed: their IDs,
-// and the image that they get.
+// installSettings returns the settings for clusters without an operator: their IDs, and
+// the image.
 func (c scene) installSettings() []flows.ConnectionSetting {
 	var out []flows.ConnectionSetting
 	installs := false
@@ -58,7 +58,7 @@ func (c scene) installSettings() []flows.ConnectionSetting {
 		if facts.ID != "" {
 			continue
 		}
-		var made flows.Installation // of the ID that was found valid
+		var made flows.Installation // with the ID that was found valid
 		out = append(out, flows.ConnectionSetting{
 			Name: [...]string{"cluster-id", "remote-cluster-id"}[s], Label: "Cluster ID of " + s.String(),
 			Valid: func(text string) (err error) {
@@ -78,7 +78,7 @@ func (c scene) installSettings() []flows.ConnectionSetting {
 					image := install.ImageSetting()
 					before := image.Write(*p)
 					p.Install[s] = made
-					image.Read(p, before) // it may have been chosen already
+					image.Read(p, before) // the image may have been chosen already
 				},
 			},
 			Explain: "The operator is installed there first. Other clusters know it by this ID: lower-case letters, digits and dashes. It can't be changed later without ending all its connections.",
@@ -90,7 +90,8 @@ func (c scene) installSettings() []flows.ConnectionSetting {
 	return out
 }
 
-// open fills the form with what holds now. What was typed into a form that was left stays.
+// open fills the form with the present values. Text that was typed before the admin left
+// the form stays.
 func (s settingsScreen) open(c scene) settingsScreen {
 	before := s
 	s = settingsScreen{draft: c.params, explain: s.explain, texts: map[string]keys.Line{}, problems: map[string]string{}}
@@ -110,12 +111,11 @@ func (s settingsScreen) open(c scene) settingsScreen {
 	return s
 }
 
-// shown are the fields that apply.
+// shown returns the fields that have an effect now.
 func (s settingsScreen) shown(c scene) []flows.ConnectionSetting {
 	return slices.DeleteFunc(c.settings(), func(f flows.ConnectionSetting) bool { return !s.draft.Uses(f) })
 }
 
-// focused is the field that keys go to.
 func (s settingsScreen) focused(c scene) flows.ConnectionSetting {
 	fields := s.shown(c)
 	return fields[max(0, slices.IndexFunc(fields, func(f flows.ConnectionSetting) bool { return f.Name == s.focus }))]
@@ -165,17 +165,17 @@ func (s settingsScreen) update(c scene, msg tea.Msg) settingsScreen {
 	return s
 }
 
-// key takes a key that edits a text; ok is false for any other.
+// key handles a key that edits a text; ok is false for any other key.
 func (s settingsScreen) key(c scene, msg tea.KeyPressMsg) (_ settingsScreen, ok bool) {
 	f := s.focused(c)
 	if f.Kind == setting.Choice || msg.String() == "?" {
-		return s, false // none of the texts can have one, and it asks for help
+		return s, false // the key asks for help; no valid text contains it
 	}
 	edited, ok := s.texts[f.Name].Update(msg)
 	return s.typed(f, edited), ok
 }
 
-// typed puts a text into a field. A problem goes as soon as the text is a value.
+// typed sets the text of a field. A shown problem disappears when the text becomes valid.
 func (s settingsScreen) typed(f flows.ConnectionSetting, text keys.Line) settingsScreen {
 	if text.String() != s.texts[f.Name].String() {
 		s.chosen |= f.Sets
@@ -187,7 +187,7 @@ func (s settingsScreen) typed(f flows.ConnectionSetting, text keys.Line) setting
 	return s
 }
 
-// check reads the text of a field.
+// check parses the text of a field.
 func (s settingsScreen) check(f flows.ConnectionSetting) settingsScreen {
 	if f.Kind == setting.Choice {
 		return s
@@ -241,7 +241,7 @@ func (s settingsScreen) submit(c scene) settingsScreen {
 	return s
 }
 
-// suggestion says what the clusters make likely for a choice, and why.
+// suggestion returns the value that the clusters' facts suggest, with the reason.
 func (s settingsScreen) suggestion(c scene, f flows.ConnectionSetting) string {
 	if !f.Auto {
 		return ""
@@ -251,10 +251,9 @@ func (s settingsScreen) suggestion(c scene, f flows.ConnectionSetting) string {
 	return fmt.Sprintf("Suggested: %s, because %s.", first, why)
 }
 
-// labelWidth is the room for a field's label.
 func (c scene) labelWidth() int {
 	if c.Width < 60 {
-		return 18 // leaves room for the longest word that stands for no text
+		return 18 // leaves room for the longest word for an empty text
 	}
 	return 20
 }
@@ -310,10 +309,11 @@ func (s settingsScreen) line(c scene, f flows.ConnectionSetting, focused bool) s
 	return c.Theme.Row(focused, label+value)
 }
 
-// explained is the height from which on each field is explained unasked.
+// explained is the smallest height on which the form explains each field without a
+// request.
 const explained = 20
 
-// foot explains the field, or says what the choices mean.
+// foot explains the field, or the options of its choice.
 func (s settingsScreen) foot(c scene, f flows.ConnectionSetting) []string {
 	t := c.Theme
 	lines := []string{c.Theme.RuleLine(f.Label, c.Width)}

@@ -12,28 +12,29 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// tries are what short-lived pods have found for a pair before it is connected.
+// tries has the results of short-lived test pods for a pair of clusters that is not
+// connected yet.
 type tries struct {
-	id      int // of the latest
+	id      int // of the latest trial
 	pair    [2]flows.ContextRef
 	began   time.Time
-	stop    context.CancelFunc // of the one under way; nil for none
+	stop    context.CancelFunc // stops the running trial; nil if there is none
 	answers engine.Answers
 	reach   *trial.Reach
 }
 
-// Messages of a trial.
+// Messages about a trial.
 type (
-	tryMsg   struct{} // it is asked for
+	tryMsg   struct{} // starts a trial
 	triedMsg struct {
 		id      int
-		answers engine.Answers // what was found
+		answers engine.Answers // the results
 		reach   *trial.Reach
 		err     error
 	}
 )
 
-// addTo adds to the facts of a pair what was found for it.
+// addTo adds to the facts of a pair the results for this pair.
 func (t tries) addTo(f flows.Facts, pair [2]flows.ContextRef) flows.Facts {
 	if t.pair == pair {
 		t.answers.AddTo(&f)
@@ -42,8 +43,8 @@ func (t tries) addTo(f flows.Facts, pair [2]flows.ContextRef) flows.Facts {
 	return f
 }
 
-// try has nodes pull the image that is to be installed, and pods try the ways between
-// the clusters.
+// try starts a trial: nodes pull the image of the installation, and test pods try the
+// ways between the clusters.
 func (w Wizard) try(c scene) (Wizard, tea.Cmd) {
 	a, b := c.on(flows.A).Cluster, c.on(flows.B).Cluster
 	switch {
@@ -55,7 +56,7 @@ func (w Wizard) try(c scene) (Wizard, tea.Cmd) {
 	}
 	ctx, stop := context.WithCancel(c.Ctx)
 	w.tried = tries{id: w.tried.id + 1, pair: w.pair, began: c.Now, stop: stop}
-	f := w.scene(c.Env).facts() // without what was found before
+	f := w.scene(c.Env).facts() // without earlier results
 	id, params, plan, now := w.tried.id, w.params, flows.PlanConnect(w.params, f), c.Clock
 	return w, func() tea.Msg {
 		defer stop()
@@ -69,7 +70,7 @@ func (w Wizard) try(c scene) (Wizard, tea.Cmd) {
 	}
 }
 
-// takeTrial takes in what was found. What it suggests is what the form begins with.
+// takeTrial stores the results. The form begins with the values that they suggest.
 func (w Wizard) takeTrial(e session.Env, msg triedMsg) Wizard {
 	if msg.id != w.tried.id {
 		return w

@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
-// Text is what scrolls on the screen.
+// Text returns the part of the screen that scrolls.
 func (w Wizard) Text(e session.Env) session.Text {
 	c := w.scene(e)
 	switch {
@@ -35,7 +35,7 @@ func (w Wizard) Text(e session.Env) session.Text {
 	return session.Text{}
 }
 
-// View draws the screen, or the question before anything changes.
+// View draws the screen, or the question before a change.
 func (w Wizard) View(e session.Env) []string {
 	c := w.scene(e)
 	if w.confirm != nil {
@@ -57,7 +57,7 @@ func (w Wizard) View(e session.Env) []string {
 	return e.Pane()
 }
 
-// Heading is the line above the screen.
+// Heading returns the line above the screen.
 func (w Wizard) Heading(e session.Env) string {
 	if w.Step == Plan && w.plan.zoom {
 		return w.plan.heading(w.scene(e))
@@ -65,7 +65,7 @@ func (w Wizard) Heading(e session.Env) string {
 	return e.Theme.RuleLine("", e.Width)
 }
 
-// Title says what it is about.
+// Title returns the subject of the screen.
 func (w Wizard) Title(e session.Env) string {
 	c, t := w.scene(e), e.Theme
 	if !c.chosen(flows.B) {
@@ -78,7 +78,7 @@ func (w Wizard) Title(e session.Env) string {
 	return what
 }
 
-// Name is the pair as plain text, "" while it is not chosen.
+// Name returns the names of the pair as plain text; "" if no pair is chosen.
 func (w Wizard) Name(e session.Env) string {
 	c := w.scene(e)
 	if !c.chosen(flows.B) {
@@ -87,8 +87,8 @@ func (w Wizard) Name(e session.Env) string {
 	return "A " + c.name(flows.A) + " " + e.Theme.Between + " B " + c.name(flows.B)
 }
 
-// Progress is where the wizard is, and when: steps with a mark of how they went, the
-// present one with its name, and on a wide screen all. Who comes from the dashboard has done none of them.
+// Progress returns the steps with their results, the name of the present one, and the time. A wide screen
+// shows all names. An admin who comes from the dashboard has done no step.
 func (w Wizard) Progress(e session.Env) string {
 	var words []string
 	apart, named := " ", e.Width >= draw.BesideFrom
@@ -101,7 +101,7 @@ func (w Wizard) Progress(e session.Env) string {
 		case s == w.Step:
 			look = e.Theme.Title
 		case s >= w.Step || w.visiting:
-		case s > Clusters && w.Step == Live && w.apply.phase == phaseNone: // these two were connected before
+		case s > Clusters && w.Step == Live && w.apply.phase == phaseNone: // these clusters were connected before
 		case s == Apply && (w.apply.phase == phaseFailed || w.apply.phase == phaseStopped):
 			word += e.Theme.Glyphs[draw.Fail]
 		default:
@@ -115,7 +115,7 @@ func (w Wizard) Progress(e session.Env) string {
 	return strings.Join(words, apart) + "  " + e.Theme.Faint.Render(e.Now.Format(time.TimeOnly))
 }
 
-// Gist is the state of all in a few words.
+// Gist returns the state of everything in a few words.
 func (w Wizard) Gist(e session.Env) string {
 	c := w.scene(e)
 	switch {
@@ -141,7 +141,7 @@ func (w Wizard) Gist(e session.Env) string {
 	return "plan ready"
 }
 
-// Answering are the keys of the question that is asked; nil without one.
+// Answering returns the keys that answer the present question; nil if there is none.
 func (w Wizard) Answering(k keys.Map) []key.Binding {
 	switch {
 	case w.confirm == nil:
@@ -152,12 +152,12 @@ func (w Wizard) Answering(k keys.Map) []key.Binding {
 	return []key.Binding{keys.Named(k.Enter, "confirm"), k.Choose, k.Yes, k.No}
 }
 
-// Typing reports whether keys are a text's.
+// Typing reports whether keys are parts of a text.
 func (w Wizard) Typing() bool {
 	return w.clusters.filtering || w.confirm != nil && w.confirm.word != ""
 }
 
-// Writes reports whether letters go into a field of the form.
+// Writes reports whether letters are parts of a text in the form.
 func (w Wizard) Writes(e session.Env) bool {
 	return w.Step == Settings && w.form.focused(w.scene(e)).Kind != setting.Choice
 }
@@ -168,13 +168,13 @@ func (w Wizard) Running() bool { return w.apply.active() }
 // Busy reports whether the screen is that of a run which goes on.
 func (w Wizard) Busy() bool { return w.Step == Apply && w.apply.active() }
 
-// Pair are the clusters that are worked on; zero: not chosen.
+// Pair returns the clusters of the task; zero: not chosen.
 func (w Wizard) Pair() [2]flows.ContextRef { return w.pair }
 
 // Works reports whether a cluster is one of these.
 func (w Wizard) Works(ref flows.ContextRef) bool { return w.paired(ref) }
 
-// Verified is the latest measurement with packets.
+// Verified returns the latest measurement with packets.
 func (w Wizard) Verified() session.Verification { return w.live.verify }
 
 // Measures reports whether a measurement is under way, which has test pods on both clusters.
@@ -183,7 +183,8 @@ func (w Wizard) Measures() bool { return w.live.verify.Running() }
 // Changed reports whether anything was changed on a cluster.
 func (w Wizard) Changed() bool { return w.apply.changed || w.apply.before }
 
-// CommandLine does the same without this program; "" while no pair is chosen.
+// CommandLine returns the command that does the same without this program; "" if no pair is chosen, or no
+// command does it.
 func (w Wizard) CommandLine(e session.Env) string {
 	c := w.scene(e)
 	if !c.chosen(flows.B) {
@@ -203,11 +204,11 @@ func (w Wizard) undo(c scene) string {
 	return strings.Join(commands, "\n")
 }
 
-// Summary is for the terminal after the program has ended.
+// Summary returns the text for the terminal after the end of the program.
 func (w Wizard) Summary(e session.Env) string {
 	c := w.scene(e)
 	if of := w.apply.of; w.apply.changed && w.pair != of.pair {
-		// What a run has left matters more than the clusters that were looked at since.
+		// The result of a run matters more than clusters that were shown later.
 		c.task, w.Step = of, Apply
 		if w.apply.phase == phaseDone {
 			w.Step = Live
@@ -227,12 +228,11 @@ func (w Wizard) Summary(e session.Env) string {
 	return "Nothing was changed."
 }
 
-// largeBody is the height from which on a foot stands right below its list: at the end of the
-// screen nobody would look for what explains a row.
+// largeBody is the height from which on a foot is directly below its list. At the end of a high screen,
+// nobody would look for the explanation of a row.
 const largeBody = 30
 
-// below puts a foot below a list. On a small screen it stands at the end, where the list has room
-// to grow.
+// below puts a foot below a list. On a small screen it is at the end, so that the list has room to grow.
 func (c scene) below(lines, foot []string) []string {
 	at := c.Body - len(foot)
 	if c.Body > largeBody {
@@ -244,7 +244,7 @@ func (c scene) below(lines, foot []string) []string {
 	return append(lines, foot...)
 }
 
-// Legend says what the signs of the screen mean.
+// Legend explains the signs of the screen.
 func (w Wizard) Legend(e session.Env) []string {
 	switch w.Step {
 	case Preflight:

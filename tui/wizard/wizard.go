@@ -1,6 +1,6 @@
-// Package wizard leads through the connection of two clusters: which ones, checks,
-// settings, the plan, its progress, and the connection as it is. Each screen is a
-// struct with what is its own; what all of them are drawn from is the [scene].
+// Package wizard leads the admin through the connection of two clusters: the choice of
+// clusters, checks, settings, the plan, its progress, and the live connection. Each
+// screen is a struct with its own state. All screens are drawn from the [scene].
 package wizard
 
 import (
@@ -40,14 +40,14 @@ func (s Step) String() string {
 type Wizard struct {
 	Step Step
 	task
-	met      [2]flows.ContextRef // the pair that wanted is for
-	chose    answers             // that a run was begun with
-	visiting bool                // a peering of the dashboard: back leads there again
-	landed   bool                // on its Live screen: back leads there first
+	met      [2]flows.ContextRef // the pair for which wanted was chosen
+	chose    answers             // the answers with which a run has begun
+	visiting bool                // the wizard was opened from the dashboard: back leads there
+	landed   bool                // its Live screen was shown: back leads there first
 
 	clusters  clustersScreen
 	preflight preflightScreen
-	aside     Step // the screen from which a diagnosis is looked at; Away: none
+	aside     Step // the screen from which a diagnosis was opened; Away: none
 	form      settingsScreen
 	plan      planScreen
 	apply     applyScreen
@@ -55,7 +55,7 @@ type Wizard struct {
 	confirm   *confirm
 }
 
-// New begins with the clusters that the command line has named.
+// New returns the wizard with the clusters that the command line names.
 func New(o session.Options) Wizard {
 	w := Wizard{Step: Clusters, task: task{options: o, pair: [2]flows.ContextRef{o.A, o.B}, wanted: o.Params, params: o.Params}}
 	var none flows.ContextRef
@@ -70,7 +70,7 @@ func New(o session.Options) Wizard {
 
 func (w Wizard) scene(e session.Env) scene { return scene{e, w.task, w.plan.localOnly} }
 
-// Update takes what happened, and what a command does.
+// Update handles messages of events and of commands.
 func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 	c := w.scene(e)
 	switch msg := msg.(type) {
@@ -152,7 +152,7 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 	return w, nil
 }
 
-// toScreen gives a message to the screen that is shown.
+// toScreen gives a message to the shown screen.
 func (w Wizard) toScreen(c scene, msg tea.Msg) Wizard {
 	if paste, ok := msg.(tea.PasteMsg); ok && w.confirm != nil {
 		q := *w.confirm
@@ -176,7 +176,6 @@ func (w Wizard) toScreen(c scene, msg tea.Msg) Wizard {
 	return w
 }
 
-// goTo leads to another screen.
 func (w Wizard) goTo(c scene, to move) (Wizard, tea.Cmd) {
 	switch to {
 	case goBack:
@@ -204,7 +203,7 @@ func (w Wizard) goTo(c scene, to move) (Wizard, tea.Cmd) {
 		w.plan.note = ""
 		switch {
 		case w.Current.Done():
-		case w.Current.Empty(): // only things to wait for
+		case w.Current.Empty(): // the plan has only waits
 			return w.startRun(c, w.Current)
 		default:
 			w.confirm = c.askFor(w.Current)
@@ -218,7 +217,7 @@ func (w Wizard) goTo(c scene, to move) (Wizard, tea.Cmd) {
 	return w, nil
 }
 
-// back takes back what led to a screen.
+// back goes back to the screen from which the present one was opened.
 func (w Wizard) back(c scene) Wizard {
 	switch w.Step {
 	case Clusters:
@@ -238,7 +237,7 @@ func (w Wizard) back(c scene) Wizard {
 		w.preflight = w.preflight.evaluate(c)
 	case Plan:
 		switch {
-		case w.plan.afterRun: // what can be done after it is still to be chosen
+		case w.plan.afterRun: // the choice of what to do after the run is still open
 			w.Step, w.goal, w.plan = Apply, w.apply.goal, planScreen{}
 			return w.replan(c.Env)
 		case w.visiting && !w.landed && (w.goal != session.Connect || w.plan.remedy):
@@ -254,21 +253,19 @@ func (w Wizard) back(c scene) Wizard {
 	return w
 }
 
-// openSettings asks how the clusters are to be connected.
 func (w Wizard) openSettings(e session.Env) Wizard {
 	w.form, w.Step, w.goal = w.form.open(w.scene(e)), Settings, session.Connect
 	return w
 }
 
-// toLive looks at the connection; what was wanted of it and not applied is
-// forgotten.
+// toLive shows the connection. It forgets wanted settings that were not applied.
 func (w Wizard) toLive(e session.Env) Wizard {
 	w.Step, w.goal, w.plan, w.landed = Live, session.Connect, planScreen{}, true
 	w.wanted = w.options.Params
 	return w.replan(e)
 }
 
-// toClusters chooses again; the first choice is kept.
+// toClusters shows the list of clusters again. The first choice stays.
 func (w Wizard) toClusters() Wizard {
 	if w.visiting {
 		w.visiting, w.Step, w.goal = false, Away, session.Connect
@@ -280,8 +277,8 @@ func (w Wizard) toClusters() Wizard {
 	return w
 }
 
-// meet is the step after both clusters were chosen: the connection if there is
-// one, else how it is to be.
+// meet is the step after the choice of both clusters. It shows the connection if there
+// is one, otherwise the checks.
 func (w Wizard) meet(e session.Env) Wizard {
 	w.goal, w.plan = session.Connect, planScreen{}
 	if w.pair != w.met {
@@ -296,8 +293,8 @@ func (w Wizard) meet(e session.Env) Wizard {
 	return w
 }
 
-// suggest takes what the clusters themselves make likely, unless the command
-// line says otherwise.
+// suggest sets the values that the clusters' facts suggest, unless the command line
+// has a value.
 func (w Wizard) suggest(e session.Env) Wizard {
 	for _, f := range flows.Form(w.options.Settings, "", "") {
 		if f.Auto && !w.wanted.Given.Has(f.Sets) {
@@ -307,7 +304,7 @@ func (w Wizard) suggest(e session.Env) Wizard {
 	return w
 }
 
-// begin shows the plan of a goal.
+// begin shows the plan for a goal.
 func (w Wizard) begin(e session.Env, g session.Goal) Wizard {
 	w.goal, w.Step, w.plan = g, Plan, planScreen{}
 	if w.scene(e).planned() {
@@ -328,8 +325,8 @@ func (w Wizard) remedied(e session.Env, r check.Remedy) Wizard {
 	return w.replan(e)
 }
 
-// replan makes the plan of the latest facts. A connection that exists already
-// is shown live: to look at it is what most starts of the program are for.
+// replan makes the plan from the latest facts. An existing connection is shown live,
+// because most admins start the program to see it.
 func (w Wizard) replan(e session.Env) Wizard {
 	facts := w.scene(e).facts()
 	w = w.offerInstallation(facts)
@@ -341,7 +338,7 @@ func (w Wizard) replan(e session.Env) Wizard {
 		exists := c.peer(flows.A).Connection != nil && c.peer(flows.B).Connection != nil
 		switch {
 		case w.Current.Failure() != nil:
-			w.Step = Preflight // which says why there can be no plan
+			w.Step = Preflight // this screen shows the reasons against a plan
 		case w.confirm == nil && (w.Current.Done() || exists):
 			w.Step = Live
 		}
@@ -352,7 +349,7 @@ func (w Wizard) replan(e session.Env) Wizard {
 	return w
 }
 
-// offerInstallation makes installing our operator a part of the plan for the
+// offerInstallation adds the installation of our operator to the plan, for the
 // clusters that need it.
 func (w Wizard) offerInstallation(f flows.Facts) Wizard {
 	if w.options.Install == nil {
@@ -370,24 +367,24 @@ func (w Wizard) offerInstallation(f flows.Facts) Wizard {
 	return w
 }
 
-// Learned takes in that the fleet knows more of a cluster.
+// Learned is called after the fleet has learned new facts about a cluster.
 func (w Wizard) Learned(e session.Env, ref flows.ContextRef) Wizard {
-	if w.paired(ref) { // the peer's ID may be news too
+	if w.paired(ref) { // the ID of the peer may be new
 		w.live = w.live.witness(w.scene(e))
 	}
 	return w
 }
 
-// Listed takes in which contexts there are now.
+// Listed is called after the list of contexts has changed.
 func (w Wizard) Listed(e session.Env) Wizard {
 	w.clusters = w.clusters.keep(w.clusters.rows(w.scene(e)))
 	return w
 }
 
-// Planned reports whether both clusters have been asked.
+// Planned reports whether both clusters have answered.
 func (w Wizard) Planned(e session.Env) bool { return w.scene(e).planned() }
 
-// Replan makes the plan again, once there can be one.
+// Replan makes the plan again, if both clusters have answered.
 func (w Wizard) Replan(e session.Env) Wizard {
 	if w.scene(e).planned() {
 		return w.replan(e)
@@ -395,7 +392,7 @@ func (w Wizard) Replan(e session.Env) Wizard {
 	return w
 }
 
-// Ask asks the clusters what the screen needs to know and no fact tells.
+// Ask asks the clusters for answers that the screen needs and the facts don't have.
 func (w Wizard) Ask(e session.Env) (Wizard, tea.Cmd) {
 	if w.Step != Preflight {
 		return w, nil
@@ -405,7 +402,8 @@ func (w Wizard) Ask(e session.Env) (Wizard, tea.Cmd) {
 	return w, cmd
 }
 
-// Key takes a key that is a text's, or an answer; ok is false for any other.
+// Key handles a key that is part of a text, or an answer; ok is false for any other
+// key.
 func (w Wizard) Key(e session.Env, msg tea.KeyPressMsg) (_ Wizard, _ tea.Cmd, ok bool) {
 	c := w.scene(e)
 	switch {
@@ -434,7 +432,7 @@ func (w Wizard) Key(e session.Env, msg tea.KeyPressMsg) (_ Wizard, _ tea.Cmd, ok
 	return w, nil, ok
 }
 
-// interrupt takes ctrl+c, wherever it comes.
+// interrupt handles ctrl+c on all screens.
 func (w Wizard) interrupt(c scene) (Wizard, tea.Cmd) {
 	switch w.Step {
 	case Apply:
@@ -449,7 +447,7 @@ func (w Wizard) interrupt(c scene) (Wizard, tea.Cmd) {
 	return w, nil
 }
 
-// startRun applies the current plan. approved is what the admin has seen.
+// startRun applies the current plan. approved is the plan that the admin has seen.
 func (w Wizard) startRun(c scene, approved flows.Plan) (Wizard, tea.Cmd) {
 	w.confirm = nil
 	if c.on(flows.A).Cluster == nil || c.on(flows.B).Cluster == nil { // they are being opened again
@@ -465,10 +463,10 @@ func (w Wizard) startRun(c scene, approved flows.Plan) (Wizard, tea.Cmd) {
 	return w, cmd
 }
 
-// Follows reports whether a message is of the latest run.
+// Follows reports whether a message is from the latest run.
 func (w Wizard) Follows(msg RunMsg) bool { return msg.Run == w.apply.run.id }
 
-// updateRun takes in what the run has told; the fleet knows its facts already.
+// updateRun handles the events of a run. The fleet already has their facts.
 func (w Wizard) updateRun(c scene, msg RunMsg) (Wizard, tea.Cmd) {
 	if !w.Follows(msg) {
 		return w, nil
@@ -482,11 +480,11 @@ func (w Wizard) updateRun(c scene, msg RunMsg) (Wizard, tea.Cmd) {
 	return w.endRun(c.Env, msg.Err)
 }
 
-// endRun goes on by how the run ended, and watches again.
+// endRun continues after the end of a run, and watches the clusters again.
 func (w Wizard) endRun(e session.Env, err error) (Wizard, tea.Cmd) {
 	w.apply.err, w.apply.ended = err, e.Now
 	if err == nil {
-		w.goal = session.Connect // what a plan is for from now on
+		w.goal = session.Connect // the goal of later plans
 	}
 	w = w.replan(e)
 	switch {
@@ -528,7 +526,7 @@ func (w Wizard) verify(c scene) (Wizard, tea.Cmd) {
 	w.live.verify = session.Verification{ID: before.ID + 1, Pair: w.pair, Began: c.Now, Stop: stop}
 	id, now := w.live.verify.ID, c.Clock
 	return w, func() tea.Msg {
-		if before.Running() { // of another pair
+		if before.Running() { // the measurement of another pair
 			before.Stop()
 		}
 		defer stop()
@@ -537,7 +535,7 @@ func (w Wizard) verify(c scene) (Wizard, tea.Cmd) {
 	}
 }
 
-// Commands are what can be done on the screen now, the most likely first.
+// Commands returns the commands of the present screen, the most likely first.
 func (w Wizard) Commands(e session.Env) []keys.Command {
 	c := w.scene(e)
 	switch w.Step {
@@ -558,23 +556,23 @@ func (w Wizard) Commands(e session.Env) []keys.Command {
 	return nil
 }
 
-// answers are what was chosen for two clusters.
+// answers are the settings that were chosen for two clusters.
 type answers struct {
 	pair   [2]flows.ContextRef
 	params flows.Params
 }
 
-// Answers are what the admin has chosen, for the next program to offer. What was only
-// tried in the form is no choice: that takes a plan which was begun. ok is false where
-// nothing was chosen.
+// Answers returns the admin's choices, as a suggestion for the next program. A choice
+// counts only if a plan with it was begun, and not if it was only tried in the form.
+// ok is false if nothing was chosen.
 func (w Wizard) Answers() (a, b flows.ContextRef, p flows.Params, ok bool) {
 	last := w.chose
 	ok = last.params.Given != w.options.Params.Given || last.params.Wait != w.options.Params.Wait
 	return last.pair[flows.A], last.pair[flows.B], last.params, ok && last.pair != [2]flows.ContextRef{}
 }
 
-// remember offers what was chosen for the pair in an earlier program, unless
-// there are gateways: those know it better.
+// remember suggests the admin's earlier choices for the pair, unless there are
+// gateways, which have the real settings.
 func (w Wizard) remember(e session.Env) Wizard {
 	if w.options.Answers == nil {
 		return w

@@ -86,7 +86,6 @@ func (l lab) testFaults(t *testing.T, connections []connection) {
 	for _, s := range r.senders {
 		// Gaps are measured in seconds here. Dozens of datagrams in each second, through three
 		// tunnels in user space, have used all CPU time of a slow machine.
-		// three tunnels in user space, have taken all of a slow machine's time.
 		r.streams = append(r.streams, s.stream(t, 1200, "--interval", "50ms"))
 	}
 	r.breakThings(t, random, length)

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package linuxtest gives tests of the data plane whole clusters: gateways,
-// nodes and pods in network namespaces of one machine.
+// Package linuxtest provides whole clusters for tests of the data plane: gateways, nodes and pods in network
+// namespaces of one machine.
 package linuxtest
 
 import (
@@ -24,7 +24,7 @@ import (
 // leave the pod network, as common CNIs do.
 type Cluster struct {
 	t         testing.TB
-	WAN       *netns.Namespace // where it meets the other one
+	WAN       *netns.Namespace // the network between the two clusters
 	lan       string           // first three octets of the nodes' network
 	Name      string
 	Role      gateway.Role
@@ -32,7 +32,7 @@ type Cluster struct {
 	Nodes     [2]*netns.Namespace
 	Gateway   *netns.Namespace
 	GatewayIP string
-	Remapped  gateway.CIDRs // how it sees the other cluster
+	Remapped  gateway.CIDRs // the ranges under which it sees the other cluster
 	MTU       int           // of its tunnels and of its nodes' routes
 	// Underlay is the MTU of its network, of its nodes and of its pods.
 	Underlay int
@@ -60,7 +60,7 @@ func Prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// Local are the CIDRs of each cluster: the same in both, which is the hard case.
+// Local returns the CIDRs of both clusters. They are equal, which is the hard case.
 func Local() gateway.CIDRs {
 	return gateway.CIDRs{Pod: Prefixes("10.244.0.0/16"), External: Prefixes("10.70.0.0/16")}
 }
@@ -69,7 +69,7 @@ func Local() gateway.CIDRs {
 // whose gateway pod runs no gateway yet.
 func NewCluster(t testing.TB, wan *netns.Namespace, name string, role gateway.Role, lan, gwIP string, remapped gateway.CIDRs) *Cluster {
 	t.Helper()
-	key, err := wgtypes.GenerateKey() // not clamped, as the operator's
+	key, err := wgtypes.GenerateKey() // not clamped, like the operator's keys
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func NewCluster(t testing.TB, wan *netns.Namespace, name string, role gateway.Ro
 		wan.Run("ip", "link", "set", port, "master", "lan-"+name)
 		n.Script("ip addr add " + c.NodeIP(i) + "/24 dev eth0\nip route add default via " + lan + ".1")
 		n.Sysctl("ip_forward", "1")
-		// Distributions set this: loose would hide asymmetric paths.
+		// Distributions set this. The loose mode would hide asymmetric paths.
 		n.Sysctl("conf/all/rp_filter", "1")
 		other := 1 - i
 		n.Run("ip", "route", "add", fmt.Sprintf("10.244.%d.0/24", other+1), "via", c.NodeIP(other))
@@ -101,7 +101,7 @@ func NewCluster(t testing.TB, wan *netns.Namespace, name string, role gateway.Ro
 		}
 	}`)
 	c.Gateway = c.Pod(0, "gw-"+name, gwIP)
-	// A pod inherits these from its node, and has no right to change them.
+	// A pod inherits these values from its node, and has no right to change them.
 	c.Gateway.Sysctl("ip_forward", "0")
 	c.Gateway.Sysctl("conf/all/rp_filter", "1")
 	c.Gateway.Sysctl("conf/all/accept_local", "0")
@@ -180,7 +180,7 @@ func (c *Cluster) Pod(node int, name, ip string) *netns.Namespace {
 	return p
 }
 
-// Inputs are the inputs of the gateway.
+// Inputs returns the inputs of the gateway.
 func (c *Cluster) Inputs(peer *Cluster) gateway.Inputs {
 	in := gateway.Inputs{PodIP: netip.MustParseAddr(c.GatewayIP), NodeIP: netip.MustParseAddr(c.NodeIP(0)), UnderlayMTU: c.Underlay, Local: Local()}
 	for i := range c.Nodes {
@@ -234,7 +234,7 @@ func (c *Cluster) NodeState(i int) gateway.KernelState {
 	return s
 }
 
-// SyncTo makes one namespace match and returns the differences.
+// SyncTo makes one namespace match s, and returns the differences.
 func (c *Cluster) SyncTo(n *netns.Namespace, k *linux.Kernel, s gateway.KernelState) []string {
 	c.t.Helper()
 	var lines []string
@@ -261,7 +261,7 @@ func (c *Cluster) SyncNodes() {
 	}
 }
 
-// PeerStats are the gateway's facts about a peer.
+// PeerStats returns the gateway's facts about a peer.
 func (c *Cluster) PeerStats(index int) (linux.PeerStats, error) {
 	var s linux.PeerStats
 	var err error
@@ -278,8 +278,8 @@ func (c *Cluster) AwaitHandshake(index int) {
 	})
 }
 
-// Redial repeats the handshake until it is answered, as a client's agent does: a
-// server accepts no two within 20 ms, and none while it starts.
+// Redial repeats the handshake until it is answered, as a client's agent does. A server does not accept two
+// handshakes within 20 ms, and accepts none while it starts.
 func (c *Cluster) Redial() {
 	c.t.Helper()
 	var asked time.Time
@@ -293,11 +293,11 @@ func (c *Cluster) Redial() {
 			}
 		}
 		s, err := c.PeerStats(0)
-		return err == nil && !s.Handshake.IsZero() // Redial forgets the one before
+		return err == nil && !s.Handshake.IsZero() // Redial has cleared the time of the earlier handshake
 	})
 }
 
-// Counters are the firewall counters of the gateway.
+// Counters returns the firewall counters of the gateway.
 func (c *Cluster) Counters() map[string]linux.Counter {
 	c.t.Helper()
 	var m map[string]linux.Counter
@@ -332,11 +332,10 @@ func NewClusters(t testing.TB) (a, b *Cluster) {
 	return a, b
 }
 
-// patience is long: WireGuard repeats a lost handshake after 5 s, and machines
-// are busy.
+// patience is long, because WireGuard repeats a lost handshake after 5 s, and machines are busy.
 const patience = 30 * time.Second
 
-// WaitFor polls, because the kernel sends no notice.
+// WaitFor polls until ok returns true, because the kernel sends no event.
 func WaitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
@@ -346,9 +345,8 @@ func WaitFor(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// ExpectFrom asks a server from a namespace. It checks the client's address as
-// the server sees it, and that big answers arrive: they need the right segment
-// size.
+// ExpectFrom sends a request to a server from a namespace. It checks the client's address as the server sees
+// it, and that large answers arrive, which need the right segment size.
 func ExpectFrom(t *testing.T, n *netns.Namespace, to, want string) {
 	t.Helper()
 	const size = 200_000

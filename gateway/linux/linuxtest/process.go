@@ -24,11 +24,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 )
 
-// roleVariable turns a test program into a gateway's process.
+// roleVariable is the environment variable that makes a test program a gateway's process.
 const roleVariable = "LINUXTEST_PROCESS"
 
-// Main is TestMain of packages that use Process: a gateway's process is the
-// test program itself, started again.
+// Main is TestMain of packages that use Process. The test program itself is started again as a gateway's
+// process.
 func Main(m *testing.M) {
 	if os.Getenv(roleVariable) == "" {
 		os.Exit(m.Run())
@@ -39,8 +39,7 @@ func Main(m *testing.M) {
 	}
 }
 
-// keepTunnel keeps the tunnel that it reads from in, and writes its status to
-// out.
+// keepTunnel keeps the tunnel that it reads from in working, and writes its status to out.
 func keepTunnel(in io.Reader, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -84,14 +83,13 @@ func keepTunnel(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// order is a message to a process: whether it holds the tunnel, or the wanted
-// state.
+// order is a message to a process: to hold the tunnel, to stand by, or a new wanted state.
 type order struct {
 	Lead, StandBy bool
 	Wanted        tunnel.Wanted
 }
 
-// Stated is a tunnel.Status for a pipe: an error can't pass one.
+// Stated is a tunnel.Status that can be sent through a pipe: its error is a text.
 type Stated struct {
 	tunnel.Status
 	Problem string
@@ -118,7 +116,7 @@ type Process struct {
 	last Stated
 }
 
-// Start starts the gateway's process. It ends with the test.
+// Start starts the gateway's process, which ends with the test.
 func (c *Cluster) Start(w tunnel.Wanted) *Process {
 	c.t.Helper()
 	p := &Process{t: c.t, name: "gateway " + c.Name, done: make(chan struct{})}
@@ -185,25 +183,25 @@ func (p *Process) Kill() {
 	_ = p.cmd.Wait()
 }
 
-// Status is the last status that the process has sent.
+// Status returns the last status that the process has sent.
 func (p *Process) Status() Stated {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last
 }
 
-// PID is its process ID.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// CPU is the time that the process has used so far.
+// CPU returns the CPU time that the process has used so far.
 func (p *Process) CPU() time.Duration {
 	p.t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	// The name in parentheses may contain anything. After it, state is the first
-	// field, and user and system time are the 12th and 13th, in 1/100 s.
+	// The name in parentheses may contain anything. After the name, the state is the first field, and the
+	// user and system times are fields 12 and 13, in 1/100 s.
 	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	var ticks int
 	for _, f := range fields[11:13] {

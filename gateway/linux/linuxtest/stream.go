@@ -42,14 +42,13 @@ func Echo(n *netns.Namespace) {
 	}()
 }
 
-// NewStream asks the Echo at an address until the test ends. It returns after the
-// first answer.
+// NewStream sends questions to the Echo at an address until the test ends. It returns after the first answer.
 func NewStream(t testing.TB, from *netns.Namespace, to string) *Stream {
 	t.Helper()
 	return NewStreamOf(t, from, to, 8)
 }
 
-// NewStreamOf asks with datagrams of size bytes.
+// NewStreamOf is NewStream with datagrams of size bytes.
 func NewStreamOf(t testing.TB, from *netns.Namespace, to string, size int) *Stream {
 	t.Helper()
 	socket, peer := from.ListenUDP("0.0.0.0:0"), netip.AddrPortFrom(netip.MustParseAddr(to), 7777)
@@ -77,8 +76,7 @@ func (s *Stream) ask(socket *net.UDPConn, peer netip.AddrPort, size int) {
 	ticker := time.NewTicker(streamInterval)
 	defer ticker.Stop()
 	for {
-		// An ICMP error, such as for a packet that was too long, does not end the
-		// stream.
+		// An ICMP error, for example about a packet that was too long, does not end the stream.
 		if _, err := socket.WriteToUDPAddrPort(make([]byte, size), peer); errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -86,7 +84,7 @@ func (s *Stream) ask(socket *net.UDPConn, peer netip.AddrPort, size int) {
 	}
 }
 
-// Count returns the number of answers since then.
+// Count returns the number of answers after since.
 func (s *Stream) Count(since time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,11 +98,10 @@ func (s *Stream) Count(since time.Time) int {
 	return n
 }
 
-// steady is the number of answers after which a stream flows again.
+// steady is the number of answers after which a stream counts as working again.
 const steady = 50
 
-// Gap waits until the stream flows, and returns the longest time without an
-// answer since then.
+// Gap waits until the stream works, and returns the longest time without an answer after since.
 func (s *Stream) Gap(since time.Time) time.Duration {
 	s.t.Helper()
 	for deadline := since.Add(60 * time.Second); s.Count(since) < steady; time.Sleep(streamInterval) {
@@ -112,7 +109,7 @@ func (s *Stream) Gap(since time.Time) time.Duration {
 			s.t.Fatalf("the stream does not flow again within a minute: %d answers", s.Count(since))
 		}
 	}
-	// A gap that has just begun would not be seen yet.
+	// The wait shows a gap that has just begun.
 	time.Sleep(200 * time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,11 +123,11 @@ func (s *Stream) Gap(since time.Time) time.Duration {
 	return longest
 }
 
-// hiccup is how long a busy machine may not run a program.
+// hiccup is the longest time for which a busy machine may not run a program.
 const hiccup = 2 * time.Second
 
-// Bound prints a measured gap, and fails if it is five times the bound: on a busy
-// machine, a longer gap alone is no reason to fail.
+// Bound prints a measured gap, and fails only if the gap is five times the bound, because a busy machine can
+// cause longer gaps.
 func Bound(t testing.TB, what string, gap, bound time.Duration) {
 	t.Helper()
 	t.Logf("%s: gap %s (bound %s)", what, gap.Round(time.Millisecond), bound)

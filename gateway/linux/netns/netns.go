@@ -1,6 +1,7 @@
 //go:build linux
 
-// Package netns gives tests network namespaces: machines that share a kernel.
+// Package netns provides network namespaces for tests. A namespace stands for a machine, but all share one
+// kernel.
 package netns
 
 import (
@@ -22,8 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Require skips tests that need namespaces if there are none. If REQUIRE_NETNS is
-// set, it fails them instead.
+// Require skips a test if there are no network namespaces. If REQUIRE_NETNS is set, the test fails instead.
 func Require(t testing.TB) {
 	t.Helper()
 	missing := ""
@@ -47,7 +47,7 @@ func Require(t testing.TB) {
 	t.Skip("needs network namespaces: " + missing)
 }
 
-// Namespace is a network namespace with a thread that lives in it.
+// Namespace is a network namespace, with a thread that runs in it.
 type Namespace struct {
 	t    testing.TB
 	Name string
@@ -63,8 +63,7 @@ func New(t testing.TB, name string) *Namespace {
 	ready, done := make(chan error), make(chan struct{})
 	go func() {
 		defer close(done)
-		// Never unlocked: the thread, and with it the namespace, ends with
-		// the goroutine.
+		// The thread stays locked. It ends with the goroutine, and the namespace ends with the thread.
 		runtime.LockOSThread()
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		if err == nil {
@@ -83,9 +82,8 @@ func New(t testing.TB, name string) *Namespace {
 		<-done
 		_ = unix.Close(n.fd)
 	})
-	// IPv6 gives a device its addresses after a random delay: they would appear
-	// and disappear between two dumps. Without IPv6 in the kernel there is
-	// nothing to do.
+	// IPv6 gives a device its addresses after a random delay, so they would appear and disappear between two
+	// dumps. The write fails if the kernel has no IPv6.
 	n.Do(func() {
 		for _, which := range []string{"all", "default"} {
 			_ = os.WriteFile("/proc/sys/net/ipv6/conf/"+which+"/disable_ipv6", []byte("1"), 0)
@@ -112,7 +110,7 @@ func (n *Namespace) Run(command ...string) string {
 	return out
 }
 
-// Try is Run for commands that may fail.
+// Try is like Run, for commands that may fail.
 func (n *Namespace) Try(command ...string) (out string, err error) {
 	n.Do(func() {
 		var b []byte
@@ -147,7 +145,7 @@ func (n *Namespace) NFT(text string) {
 	}
 }
 
-// Sysctl sets a value below net.ipv4; path has slashes.
+// Sysctl sets a value below net.ipv4. Parts of path are separated by slashes.
 func (n *Namespace) Sysctl(path, value string) {
 	n.t.Helper()
 	var err error
@@ -183,7 +181,7 @@ func (n *Namespace) DumpAll() string {
 	} {
 		fmt.Fprintf(&b, "# %s\n", c)
 		for line := range strings.Lines(n.Run(strings.Fields(c)...)) {
-			// Multicast groups of IPv6: a device joins them after a random delay.
+			// These are multicast groups of IPv6. A device joins them after a random delay.
 			if !strings.HasPrefix(line, "33:33:") {
 				b.WriteString(line)
 			}
@@ -218,8 +216,8 @@ func (n *Namespace) ListenUDP(address string) *net.UDPConn {
 	return c
 }
 
-// Whoami serves, over HTTP, its name and its client's address as it sees it,
-// followed by the requested number of bytes.
+// Whoami serves over HTTP its own name and the client's address that it sees, followed by the requested
+// number of bytes.
 func (n *Namespace) Whoami(address string) {
 	n.t.Helper()
 	l := n.Listen(address)

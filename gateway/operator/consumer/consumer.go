@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator/secrets"
 )
 
-// SetUp adds the controllers. They reach providers through p. of watches the Secrets of tenant namespaces.
+// SetUp adds the controllers. They reach providers by p. of watches the Secrets of tenant namespaces.
 func SetUp(mgr ctrl.Manager, recorder events.EventRecorder, p *Providers, of *secrets.Watch) error {
 	seen := control.NewDeletions(deletionsOf)
 	return errors.Join(

@@ -32,14 +32,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// A provider that does not answer holds its worker for 5 s of every 20 s, so 100 such providers don't hold
-// up the others.
+// A provider that does not answer holds its worker for 5 s of every 20 s, so 100 such providers don't delay
+// the others.
 const copierWorkers = 32
 
 // copier copies this cluster's ResourceSlices and NamespaceMaps to providers, and copies the answers of the
 // providers back. It uses no finalizers. If copier has seen the deletion of an object here, it deletes the
-// copy when it compares the two lists next. Otherwise the provider deletes the copy together with the
-// Tenant.
+// copy at the next comparison. Otherwise the provider deletes the copy together with the Tenant.
 type copier struct {
 	client   client.Client
 	reader   client.Reader // not cached
@@ -118,8 +117,8 @@ func (r *copier) slices(ctx context.Context, namespace string) ([]authv1beta1.Re
 	return all, nil
 }
 
-// tidy deletes the Identities whose ResourceSlice is gone. Kubernetes' garbage collector would delete them
-// too, but discovers new kinds only every 30 s.
+// tidy deletes the Identities whose ResourceSlice was deleted. Kubernetes' garbage collector would delete
+// them, too, but it discovers new kinds only every 30 s.
 func (r *copier) tidy(ctx context.Context, identities []authv1beta1.Identity, slices []authv1beta1.ResourceSlice) error {
 	there := map[string]bool{}
 	for i := range slices {
@@ -301,7 +300,7 @@ func (a *answers) enter(ctx context.Context, here, there string, provider *remot
 	if err != nil {
 		return fmt.Errorf("watch what a provider answers: %w", err)
 	}
-	ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // the watch outlives the reconciliation that starts it
+	ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // the watch outlives this reconciliation
 	if a.watching == nil {
 		a.watching = map[string]watching{}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Where this cluster is the consumer of many, each namespace is compared with the others by the cache.
+// If this cluster is the consumer of many providers, each namespace is compared with the others in the cache.
 func TestARestartListsOwnSlicesByNamespace(t *testing.T) {
 	const providers = 30
 	var live, known []client.Object

@@ -19,7 +19,7 @@ func ofSlice(slice types.NamespacedName) control.Deletion {
 	return control.Deletion{Of: "ResourceSlice", NamespacedName: slice}
 }
 
-// ofProvider is the deletion of a ResourceSlice that requests resources of this provider.
+// ofProvider is the deletion of the last ResourceSlice that requests resources of this provider.
 func ofProvider(provider types.NamespacedName) control.Deletion {
 	return control.Deletion{Of: "provider", NamespacedName: provider}
 }

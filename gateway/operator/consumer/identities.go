@@ -34,7 +34,6 @@ func (r *identities) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) 
 		Complete(r)
 }
 
-// Reconcile writes the kubeconfig of one Identity.
 func (r *identities) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	i := &authv1beta1.Identity{}
 	err := r.client.Get(ctx, req.NamespacedName, i)
@@ -69,7 +68,7 @@ func (r *identities) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, control.Complain(ctx, r.client, r.recorder, i, nil)
 }
 
-// forget removes the kubeconfig of a deleted Identity, because it contains the private key.
+// forget removes the kubeconfig of a deleted Identity, because the kubeconfig contains the private key.
 func (r *identities) forget(ctx context.Context, key client.ObjectKey) error {
 	if err := r.client.Get(ctx, client.ObjectKey{Name: key.Namespace}, &corev1.Namespace{}); err != nil {
 		return client.IgnoreNotFound(err)

@@ -83,7 +83,6 @@ func (r *signatures) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) 
 		Complete(r)
 }
 
-// Reconcile signs one nonce that has no valid signature yet.
 func (r *signatures) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := &corev1.Secret{}
 	if err := r.client.Get(ctx, req.NamespacedName, s); err != nil {

@@ -21,10 +21,10 @@ import (
 // maps copies this cluster's NamespaceMaps to a provider, and copies the provider's answers back. If a copy
 // does not request a namespace any more, the provider deletes that namespace with everything in it.
 //
-// Nothing is withdrawn by accident. An annotation of the map names the withdrawn namespaces, and a copy is
+// Nothing is withdrawn by accident: an annotation of the map names the withdrawn namespaces, and a copy is
 // deleted only after its requests were emptied. If the copy requests a namespace that the map neither
-// requests nor withdraws, somebody has deleted the map here, or this cluster was restored from a backup.
-// Then maps adds the namespace to the map again.
+// requests nor withdraws, the map was deleted here, or this cluster was restored from a backup. Then maps
+// adds the namespace to the map again.
 func (r *copier) maps(ctx context.Context, remote client.Client, plane *authv1beta1.Identity, all []authv1beta1.ResourceSlice, id wire.ClusterID) error {
 	namespace := *plane.Spec.Namespace
 	var mine, shown offloadingv1beta1.NamespaceMapList
@@ -34,7 +34,7 @@ func (r *copier) maps(ctx context.Context, remote client.Client, plane *authv1be
 	}
 	err := remote.List(ctx, &shown, client.InNamespace(namespace), client.MatchingLabels{peering.LabelOrigin: string(id)})
 	if (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && len(mine.Items) == 0 {
-		return nil // the provider runs no pods, and this cluster does not ask it to
+		return nil // the provider runs no pods, and this cluster does not request namespaces
 	}
 	if err != nil {
 		err = fmt.Errorf("list the namespaces that %s was asked for: %w", plane.Spec.ClusterID, err)
@@ -85,8 +85,8 @@ func (r *copier) maps(ctx context.Context, remote client.Client, plane *authv1be
 	return errors.Join(append(errs, err)...)
 }
 
-// giveUp deletes a copy, after it has emptied the requests in the copy. The empty copy shows the provider
-// that the consumer wants the deletion: an admin of the provider may delete a copy, too.
+// giveUp empties the requests in a copy, and then deletes the copy. A deletion alone would not show the
+// provider what the consumer wants, because an admin of the provider may delete a copy, too.
 func giveUp(ctx context.Context, remote client.Client, c *offloadingv1beta1.NamespaceMap) error {
 	if len(c.Spec.DesiredMapping) > 0 {
 		c.Spec.DesiredMapping = nil
@@ -152,7 +152,7 @@ func (r *copier) showMap(ctx context.Context, remote client.Client, m, c *offloa
 		}
 	}
 	if unanswered := len(c.Status.CurrentMapping) == 0 && len(c.Spec.DesiredMapping) > 0; unanswered || equality.Semantic.DeepEqual(m.Status, c.Status) {
-		return nil // a new copy has no answer yet: until then, the former copy's answer still holds
+		return nil // a new copy has no answer yet, so the former copy's answer still holds
 	}
 	before := m.DeepCopy()
 	m.Status = *c.Status.DeepCopy()

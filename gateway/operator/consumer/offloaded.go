@@ -25,7 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// offloadings are the facts from which the plan for offloaded namespaces is made.
+// offloadings are the facts for the plan for offloaded namespaces.
 type offloadings struct {
 	id      wire.ClusterID
 	offered []offloadingv1beta1.NamespaceOffloading // in all namespaces, with the name that Liqo uses
@@ -84,7 +84,7 @@ type offloadingPlan struct {
 	leaving bool
 }
 
-// plan depends on o alone. now is the time of conditions that change.
+// plan returns the wanted state. It depends only on o and now, the time of conditions that change.
 func (o offloadings) plan(now time.Time) offloadingPlan {
 	p := offloadingPlan{
 		maps: map[types.NamespacedName]map[string]string{}, nodes: map[string][]types.NamespacedName{}, namespaces: map[types.NamespacedName][]string{},
@@ -112,9 +112,9 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 		}
 	}
 	o.keep(p)
-	// A virtual kubelet keeps a namespace that is not offloaded any more until the last pod has left: it
-	// reports the reason on the pods. For this it needs its RoleBinding in the namespace. The RoleBinding
-	// is gone if the namespace is being deleted.
+	// A virtual kubelet keeps a namespace that is not offloaded any more until the last pod has left, and
+	// reports the reason on the pods. It needs its RoleBinding in the namespace for this. The RoleBinding
+	// does not exist if the namespace is being deleted.
 	for _, node := range o.nodes {
 		for _, namespace := range node.looksAfter() {
 			if _, holds := node.holds[namespace]; holds && o.may(namespace) && !slices.Contains(p.namespaces[node.key()], namespace) {
@@ -146,9 +146,9 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 	return p
 }
 
-// refused returns the namespaces that are not requested from providers, with the reasons. A provider
-// rejects a whole map if it has too many names, or if one name is too long. Of too many namespaces, those
-// that are requested already stay, and then those that were offloaded first.
+// refused returns the namespaces that are not requested from providers, with the reasons. A provider rejects
+// a whole map if it has too many names, or if one name is too long. If there are too many namespaces, already
+// requested ones stay, and then the ones that were offloaded first.
 func (o offloadings) refused() map[types.NamespacedName]map[string]string {
 	out := map[types.NamespacedName]map[string]string{}
 	for _, provider := range o.providers() {
@@ -186,7 +186,6 @@ func (o offloadings) refused() map[types.NamespacedName]map[string]string {
 	return out
 }
 
-// mapOf returns the NamespaceMap for a provider; nil if there is none.
 func (o offloadings) mapOf(provider types.NamespacedName) *offloadingv1beta1.NamespaceMap {
 	for i := range o.maps {
 		if m := &o.maps[i]; m.Namespace == provider.Namespace && m.Name == provider.Name {
@@ -204,10 +203,10 @@ func (o offloadings) asked(provider types.NamespacedName) map[string]string {
 	return nil
 }
 
-// keep adds the present requests to the plan, until an admin withdraws them. VirtualNodes and the labels of
-// their Nodes select a provider, and this operator makes both. If they are gone, or were made again without
-// an admin's label, no admin has withdrawn anything. The same holds if an admin's own object is missing and
-// its deletion was not seen, see [control.Deletions].
+// keep adds the present requests to the plan, until an admin withdraws them. A provider is selected by
+// VirtualNodes and the labels of their Nodes, which this operator makes. If they are missing, or were made
+// again without an admin's label, no admin has withdrawn anything. The same holds if an admin's own object is
+// missing and its deletion was not seen, see [control.Deletions].
 func (o offloadings) keep(p offloadingPlan) {
 	for i := range o.maps {
 		m := &o.maps[i]
@@ -242,8 +241,7 @@ func (o offloadings) keep(p offloadingPlan) {
 	}
 }
 
-// withdraws returns the namespaces that a map withdraws. It leaves out the single objects that the map
-// withdraws.
+// withdraws returns the namespaces that a map withdraws. It leaves out withdrawals of single objects.
 func withdraws(m *offloadingv1beta1.NamespaceMap) map[string]bool {
 	all := peering.Withdrawn(m)
 	maps.DeleteFunc(all, func(text string, _ bool) bool {
@@ -263,7 +261,7 @@ func (o offloadings) offeredIn(namespace string) *offloadingv1beta1.NamespaceOff
 	return nil
 }
 
-// takenBack reports whether an admin has withdrawn a namespace from a provider. Callers ask only if no
+// takenBack reports whether an admin has withdrawn a namespace from a provider. It is called only if no
 // virtual node of the provider is selected now. A NamespaceOffloading from a backup has no status yet, and
 // does not count as changed.
 func (o offloadings) takenBack(n *offloadingv1beta1.NamespaceOffloading, namespace string, provider types.NamespacedName) bool {
@@ -399,5 +397,4 @@ func (o offloadings) ready(provider types.NamespacedName, namespace string) (off
 	return c, says.Phase
 }
 
-// onNode selects the pods that are bound to a node.
 func onNode(name string) fields.Selector { return fields.OneTermEqualSelector("spec.nodeName", name) }

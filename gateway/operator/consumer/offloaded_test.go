@@ -52,7 +52,7 @@ func in(key string, values ...string) []corev1.NodeSelectorTerm {
 	return []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}}}}
 }
 
-// mapped is a NamespaceMap with what its provider says of a namespace.
+// mapped returns a NamespaceMap with the provider's status of a namespace.
 func mapped(provider, namespace string, phase offloadingv1beta1.MappingPhase) offloadingv1beta1.NamespaceMap {
 	m := *peering.NamespaceMap(render.Tenant{Namespace: "liqo-tenant-" + provider, Remote: wire.ClusterID(provider)}, nil)
 	m.Status.CurrentMapping = map[string]offloadingv1beta1.RemoteNamespaceStatus{namespace: {RemoteNamespace: "x", Phase: phase}}
@@ -80,8 +80,8 @@ func TestNamespacesAreCalledAsTheirAdminWants(t *testing.T) {
 	}
 }
 
-// A provider takes no map with a name that is too long, or with too many: what can't be
-// is told to those who have asked for it, and the others get theirs.
+// A provider refuses a map with a name that is too long, or with too many names. The owners of such
+// namespaces get an error, and the others get their mapped namespaces.
 func TestOneNamespaceBlocksNoOther(t *testing.T) {
 	milan := types.NamespacedName{Namespace: "liqo-tenant-milan", Name: "milan"}
 	long := strings.Repeat("a", 60)
@@ -195,8 +195,7 @@ func TestPhasesAreThoseThatLiqoctlWaitsFor(t *testing.T) {
 	}
 }
 
-// The rights of a program end with the last pod, and not before; a label says what the
-// namespace's admin wants.
+// A program keeps its rights until its last pod is gone. A label shows the wish of the namespace's admin.
 func TestProgramsStayUntilPodsAreGone(t *testing.T) {
 	milan := nodeOf("milan", "milan", "gone", "emptied", "moved", "deleted")
 	milan.holds = map[string]struct{}{"gone": {}, "moved": {}, "never": {}, "deleted": {}}
@@ -218,8 +217,8 @@ func TestProgramsStayUntilPodsAreGone(t *testing.T) {
 	}
 }
 
-// From any state, what is planned is a function of what admins want once no pods are left,
-// and nobody is told of a namespace in which it has no rights.
+// From any state, the plan depends only on the wishes of admins when no pods are left. No provider learns of
+// a namespace in which it has no rights.
 func TestOffloadingForgetsNothingAndKeepsNothing(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for seed := range uint64(2000) {
@@ -283,7 +282,7 @@ func TestOffloadingForgetsNothingAndKeepsNothing(t *testing.T) {
 	}
 }
 
-// The provider removes what a map asked for that asks for nothing before it ends.
+// The provider removes the namespaces of a map that requests nothing before it ends.
 func TestAMapThatIsGivenUpAsksForNothingBefore(t *testing.T) {
 	id := corev1beta1.ClusterID("milan")
 	slice := authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
@@ -308,8 +307,8 @@ func TestAMapThatIsGivenUpAsksForNothingBefore(t *testing.T) {
 	}
 }
 
-// Nodes, their labels and VirtualNodes are derived: an admin's own objects say what is offloaded. Of
-// these it counts that they were deleted, and not that they are absent.
+// Nodes, their labels and VirtualNodes are derived. An admin's own objects decide what is offloaded. Such an
+// object counts as deleted only if its deletion was seen, and not if it is absent.
 func TestNothingIsTakenBackBecauseSomethingIsAbsent(t *testing.T) {
 	slice := authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
 	slice.Spec.ProviderClusterID = new(corev1beta1.ClusterID("milan"))
@@ -392,7 +391,7 @@ func TestNothingIsTakenBackBecauseSomethingIsAbsent(t *testing.T) {
 	}
 }
 
-// What a watch has missed is known by what is absent.
+// A deletion that a watch has missed is found because the object is absent.
 func TestADeletionIsSeenOrNot(t *testing.T) {
 	o := offloadedAs("demo", peering.OffloadingParams{})
 	ending := o.DeepCopy()

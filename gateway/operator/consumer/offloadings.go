@@ -30,8 +30,8 @@ import (
 
 // offloader writes three things for offloaded namespaces on this cluster: the requests to providers, the
 // rights of virtual kubelets with the list of their namespaces, and a label. It handles all namespaces at
-// once, because they are few and share NamespaceMaps. It uses no finalizers: it compares lists to find its
-// objects that nothing needs any more.
+// once, because they are few and share NamespaceMaps. It uses no finalizers. It finds superfluous objects by
+// a comparison of lists.
 type offloader struct {
 	client client.Client // not cached
 	cached client.Reader
@@ -56,8 +56,8 @@ func (r *offloader) setup(mgr ctrl.Manager) (err error) {
 		Complete(r)
 }
 
-// podsGoAgain is how often the operator checks whether the pods have left a namespace that is not offloaded
-// any more.
+// podsGoAgain is the interval of checks whether the pods have left a namespace that is not offloaded any
+// more.
 const podsGoAgain = time.Second
 
 // Reconcile compares all offloaded namespaces with the objects that they need.
@@ -198,8 +198,8 @@ func (r *offloader) write(ctx context.Context, in offloadings, p offloadingPlan)
 }
 
 // say writes the withdrawn namespaces into an annotation of the map, before the map stops requesting them.
-// The provider may not answer now, and an operator that restarts meanwhile does not know the deletion any
-// more. A namespace that is requested again is removed from the annotation.
+// The annotation is needed because the provider may not answer now, and an operator that restarts meanwhile
+// forgets the deletion. A namespace that is requested again is removed from the annotation.
 func (r *offloader) say(ctx context.Context, m *offloadingv1beta1.NamespaceMap, mapping map[string]string, withdrawn []string) error {
 	if m == nil {
 		return nil
@@ -226,8 +226,7 @@ func sayWithdrawn(ctx context.Context, c client.Client, m *offloadingv1beta1.Nam
 	return nil
 }
 
-// labels labels offloaded namespaces, and removes the label from others. A label that somebody else has set
-// stays as it is.
+// labels labels offloaded namespaces, and removes the label from others. It does not change labels of others.
 func (r *offloader) labels(ctx context.Context, p offloadingPlan) error {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
@@ -235,7 +234,7 @@ func (r *offloader) labels(ctx context.Context, p offloadingPlan) error {
 		return fmt.Errorf("list offloaded namespaces: %w", err)
 	}
 	var errs []error
-	has := map[string]bool{} // with our label, or with somebody else's label of any value
+	has := map[string]bool{} // with our label, or with another program's label of any value
 	for i := range list.Items {
 		ns := &list.Items[i]
 		has[ns.Name] = !wroteLabel(ns) || ns.Labels[peering.LabelOffloaded] == "true"
@@ -286,8 +285,9 @@ func (r *offloader) withdraw(ctx context.Context, in offloadings, p offloadingPl
 	return errors.Join(errs...)
 }
 
-// report writes the statuses. It writes the observed generation only if the plan was written: an unchanged
-// NamespaceOffloading keeps its mappings, so a change that is marked as observed too soon would be lost.
+// report writes the statuses. It writes the observed generation only if the plan was written. Otherwise a
+// change would count as observed, and would be lost, because an unchanged NamespaceOffloading keeps its
+// mappings.
 func (r *offloader) report(ctx context.Context, in offloadings, p offloadingPlan, written bool) error {
 	var errs []error
 	for i := range in.offered {

@@ -26,7 +26,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// lookWithin is how long a provider's API server may take to answer.
+// lookWithin is the longest time to wait for an answer of a provider's API server.
 const lookWithin = 5 * time.Second
 
 // Providers sends requests to the API servers of providers, and renews the certificates for them.
@@ -78,7 +78,6 @@ func (p *Providers) Ask(ctx context.Context, i *authv1beta1.Identity) error {
 	return p.renew(ctx, provider, i)
 }
 
-// access returns how this cluster reaches the provider of an Identity.
 func access(i *authv1beta1.Identity, private []byte) (remote.Access, error) {
 	p := i.Spec.AuthParams
 	if i.Spec.Namespace == nil || *i.Spec.Namespace == "" {
@@ -97,7 +96,7 @@ func newClients(wrap transport.WrapperFunc) (*remote.Clients, error) {
 	if err := errors.Join(authv1beta1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	// A fixed mapper: discovery would cost two more requests to the provider.
+	// The mapper is fixed, because discovery would cost two more requests to the provider.
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{authv1beta1.RenewKind, authv1beta1.ResourceSliceKind} {
 		mapper.Add(authv1beta1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
@@ -106,7 +105,6 @@ func newClients(wrap transport.WrapperFunc) (*remote.Clients, error) {
 	return &remote.Clients{Scheme: scheme, Mapper: mapper, Within: lookWithin, Wrap: wrap}, nil
 }
 
-// reach returns the connections to the provider of an Identity.
 func (k *keys) reach(ctx context.Context, i *authv1beta1.Identity) (*remote.Cluster, error) {
 	private, err := k.private(ctx)
 	if err != nil {

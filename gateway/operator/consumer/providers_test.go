@@ -22,7 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// What a provider answers is watched by the way that the Identity names now.
+// The operator watches a provider's answers at the address that the Identity names now.
 func TestAnotherWayToAProviderIsWatchedAnew(t *testing.T) {
 	providers, err := newClients(nil)
 	if err != nil {
@@ -74,7 +74,7 @@ func TestAnotherWayToAProviderIsWatchedAnew(t *testing.T) {
 	}
 }
 
-// Until a provider's API server shows a certificate of its new authority, the old one counts.
+// The old authority counts until a provider's API server shows a certificate of its new authority.
 func TestBothAuthoritiesCountUntilTheNewOneIsUsed(t *testing.T) {
 	var code atomic.Int32
 	code.Store(http.StatusForbidden)
@@ -98,7 +98,7 @@ func TestBothAuthoritiesCountUntilTheNewOneIsUsed(t *testing.T) {
 	}
 }
 
-// A slice tells that its provider has another authority.
+// A slice shows that its provider has another authority.
 func TestASliceTellsOfAnotherAuthority(t *testing.T) {
 	now := time.Now()
 	by := func(authority string, from time.Time) []byte {

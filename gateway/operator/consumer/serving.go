@@ -26,9 +26,10 @@ import (
 )
 
 const (
-	// servingTime is how long Kubernetes may take to sign the serving certificate of a virtual kubelet.
+	// servingTime is the longest time to wait for Kubernetes to sign the serving certificate of a virtual
+	// kubelet.
 	servingTime = 3 * time.Second
-	servingLook = 200 * time.Millisecond // how often the request is read: signing usually takes 30 to 190 ms
+	servingLook = 200 * time.Millisecond // the interval at which the request is read; signing usually takes 30 to 190 ms
 )
 
 // serving is a requested certificate. Until it is signed, its key is only here.
@@ -39,8 +40,8 @@ type serving struct {
 	since   time.Time
 }
 
-// serving keeps a certificate of the virtual kubelet valid for the address at which it listens. Without it,
-// the virtual kubelet uses one of its own making, which API servers reject if they verify kubelets. again
+// serving keeps a certificate of the virtual kubelet valid for the address at which it listens. Without this
+// certificate, the virtual kubelet makes one itself, which API servers reject if they verify kubelets. again
 // is the time until the next call.
 func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip string, now time.Time) (again time.Duration, err error) {
 	asked := r.asked[p.UID]
@@ -80,7 +81,7 @@ func (r *virtualNodes) serving(ctx context.Context, p peering.NodeProgram, ip st
 	certificate, err := r.signed(ctx, asked, now)
 	unsigned, is := errors.AsType[*unsignedError](err)
 	switch {
-	case err == nil && len(certificate) == 0: // wait as long as has passed since the request
+	case err == nil && len(certificate) == 0: // the next look comes after the time that has passed since the request
 		return max(servingLook, now.Sub(asked.since)), nil
 	case err != nil && !is:
 		return 0, err
@@ -111,8 +112,8 @@ type unsignedError struct{ why string }
 
 func (e *unsignedError) Error() string { return e.why }
 
-// ask creates a signing request and approves it. It replaces an earlier request of the same name: the
-// process that made that one has ended, and its key is lost.
+// ask creates a signing request and approves it. It replaces an earlier request of the same name: the process
+// that made it has ended, and the key is lost.
 func (r *virtualNodes) ask(ctx context.Context, p peering.NodeProgram, ip string, now time.Time) (*serving, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -157,7 +158,7 @@ func (r *virtualNodes) signed(ctx context.Context, asked *serving, now time.Time
 	return live.Status.Certificate, nil
 }
 
-// unasked deletes a VirtualNode's signing request that nothing waits for any more.
+// unasked deletes a signing request of a VirtualNode that is not needed any more.
 func (r *virtualNodes) unasked(ctx context.Context, of types.UID, name string) error {
 	live := &certificatesv1.CertificateSigningRequest{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, live); err == nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// The worker of virtual nodes waits for no signature, and gives up where nobody signs.
+// The worker of virtual nodes does not wait for a signature, and gives up if no signer signs.
 func TestNoWorkerWaitsForASignature(t *testing.T) {
 	c := lendingtest.Cluster(t)
 	recorder := events.NewFakeRecorder(10)
@@ -94,7 +94,7 @@ func TestNoWorkerWaitsForASignature(t *testing.T) {
 	}
 }
 
-// Serving certificates of virtual nodes follow it, too.
+// Serving certificates of virtual nodes also change with the authority.
 func TestAnotherAuthorityIsAnotherServingCertificate(t *testing.T) {
 	c := lendingtest.Cluster(t)
 	r := &virtualNodes{client: c, unsigned: map[types.UID]time.Time{}, asked: map[types.UID]*serving{}}

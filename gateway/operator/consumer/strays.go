@@ -26,8 +26,8 @@ import (
 )
 
 // strays handles pods on a virtual node whose namespace is not offloaded to it, such as pods of DaemonSets
-// that tolerate every taint. It reports this on the pod. When the pod is being deleted, strays removes it
-// at once. The virtual kubelet can't do this, because it has no rights in such a namespace.
+// that tolerate every taint. It writes the reason into the pod's status. When such a pod is being deleted,
+// strays removes it at once. The virtual kubelet can't do this, because it has no rights in such a namespace.
 type strays struct {
 	client client.Client
 	mgr    ctrl.Manager
@@ -68,14 +68,13 @@ func (r *strays) run(ctx context.Context) error {
 	return nil
 }
 
-// Reconcile handles the stray pods on one virtual node.
 func (r *strays) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	v := &offloadingv1beta1.VirtualNode{}
 	err := r.client.Get(ctx, req.NamespacedName, v)
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("read VirtualNode %s: %w", req.NamespacedName, err)
 	}
-	if v.Labels[wire.LabelManagedBy] != wire.OperatorName { // also if the VirtualNode is gone: then v has no label
+	if v.Labels[wire.LabelManagedBy] != wire.OperatorName { // this is also so if the VirtualNode does not exist, because v then has no label
 		r.leave(req.Name)
 		return ctrl.Result{}, nil
 	}

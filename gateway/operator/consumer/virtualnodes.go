@@ -51,7 +51,7 @@ type virtualNodes struct {
 	recorder  events.EventRecorder
 	home      string
 	guards    control.Guards                // admission policies
-	unsigned  map[types.UID]time.Time       // VirtualNodes whose certificate nothing signs, and until when it is not requested again
+	unsigned  map[types.UID]time.Time       // VirtualNodes whose certificate nothing signs, with the time of the next request
 	asked     map[types.UID]*serving        // certificates that are being signed
 	listed    map[types.NamespacedName]bool // VirtualNodes whose virtual kubelets have rights; nil: not read yet
 	applied   time.Time                     // when these rights were written or compared last
@@ -115,7 +115,7 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 		WatchesRawSource(r.authority.News(signing.Every, func(ctx context.Context) []reconcile.Request { return r.slices(ctx, client.InNamespace("")) })).
 		WatchesRawSource(source.Kind(programs, client.Object(&corev1.Pod{}), ofProgram)).
 		WatchesRawSource(source.Kind(programs, client.Object(&coordinationv1.Lease{}), handler.EnqueueRequestsFromMapFunc(ofNode), deleted))
-	// The objects of a virtual kubelet: each is created again if somebody deletes it.
+	// These are the objects of a virtual kubelet. Each is created again if somebody deletes it.
 	for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
 		b = b.WatchesRawSource(source.Kind(programs, o, ofProgram))
 	}
@@ -124,7 +124,6 @@ func (r *virtualNodes) setup(mgr ctrl.Manager) (err error) {
 
 const unfitAgain = 30 * time.Second
 
-// slicesFor returns the slices for a provider.
 func (r *virtualNodes) slicesFor(ctx context.Context, fc client.Object) []reconcile.Request {
 	return r.slices(ctx, client.MatchingLabels{peering.LabelDestination: fc.GetName()})
 }
@@ -171,7 +170,7 @@ func (r *virtualNodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 		return ctrl.Result{}, err
 	}
 	if v, err = control.Apply(ctx, r.client, peering.VirtualNode(s, cmp.Or(why, problem))); err != nil || why != "" {
-		return ctrl.Result{RequeueAfter: unfitAgain}, err // poll: nothing here watches the conflicting Node or the admission policies
+		return ctrl.Result{RequeueAfter: unfitAgain}, err // after a while, because nothing here watches the conflicting Node or the admission policies
 	}
 	again, err := r.make(ctx, v)
 	return ctrl.Result{RequeueAfter: again}, err
@@ -185,9 +184,9 @@ func (r *virtualNodes) read(ctx context.Context, key client.ObjectKey, o client.
 	return nil
 }
 
-// problem returns the reason that no pod can run with a slice, or "". It leaves two reasons to the virtual
-// kubelet, which reports them itself: a provider that does not answer and, once the VirtualNode exists, a
-// missing kubeconfig.
+// problem returns the reason that no pod can run with a slice, or "". It ignores two problems that the
+// virtual kubelet reports itself: a provider that does not answer and, if the VirtualNode exists, a missing
+// kubeconfig.
 func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice, made bool) (string, error) {
 	for _, what := range []authv1beta1.ResourceSliceConditionType{authv1beta1.ResourceSliceConditionTypeAuthentication, authv1beta1.ResourceSliceConditionTypeResources} {
 		switch c := peering.Condition(s, what); {
@@ -292,8 +291,8 @@ func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNod
 	return again, errors.Join(err, r.report(ctx, v, d, n))
 }
 
-// address writes the virtual kubelet's address into the Node. The virtual kubelet has no right to write it:
-// it could make API servers send packets anywhere.
+// address writes the virtual kubelet's address into the Node. The virtual kubelet must not have the right to
+// do this, because it could make API servers send packets anywhere.
 func (r *virtualNodes) address(ctx context.Context, p peering.NodeProgram, n *corev1.Node) (at string, err error) {
 	var pods corev1.PodList
 	err = r.programs.List(ctx, &pods, client.InNamespace(p.Namespace), client.MatchingLabels{peering.LabelVirtualNode: p.Name, peering.LabelKubelet: peering.KubeletComponent})
@@ -321,7 +320,7 @@ func (r *virtualNodes) address(ctx context.Context, p peering.NodeProgram, n *co
 
 // member creates the Node, or adds missing labels and taints to it. It keeps all others, because Kubernetes
 // writes taints into a Node, and admins write labels. It removes a label that came from the provider's nodes
-// when these do not have it any more: such labels are applied, so Kubernetes knows which ones they are.
+// when those nodes do not have it any more. Kubernetes knows these labels by their field manager.
 func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*corev1.Node, error) {
 	n, want := &corev1.Node{}, p.Member()
 	if err := r.read(ctx, client.ObjectKeyFromObject(want), n); err != nil {
@@ -351,13 +350,13 @@ func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*core
 	return control.Apply(ctx, r.client, p.Lent())
 }
 
-// listedAgain is how often the rights of all virtual kubelets are compared with what is wanted although
-// no VirtualNode has come or gone: nothing here watches them.
+// listedAgain is the interval at which the rights of all virtual kubelets are compared with the wanted
+// rights, because nothing here watches them.
 const listedAgain = 10 * time.Second
 
-// list writes who may report the state of Nodes: the virtual kubelets of all VirtualNodes, with or without
-// the one of key. It reads the VirtualNodes once while this replica leads. Each of them is a key when it comes
-// or goes, and each report of a Node leads here: with a list each time, n of them would be read n times.
+// list writes the list of virtual kubelets that may report the state of Nodes: those of all VirtualNodes,
+// with or without the VirtualNode of key. It reads the VirtualNodes once while this replica leads, and then
+// follows the calls, because a read at each call would be slow with many VirtualNodes.
 func (r *virtualNodes) list(ctx context.Context, key client.ObjectKey, with bool) error {
 	if r.listed == nil {
 		var list offloadingv1beta1.VirtualNodeList
@@ -372,7 +371,7 @@ func (r *virtualNodes) list(ctx context.Context, key client.ObjectKey, with bool
 	if r.listed[key] == with && time.Since(r.applied) < listedAgain {
 		return nil
 	}
-	r.applied = time.Time{} // until both are written
+	r.applied = time.Time{} // stays zero until both bindings are written
 	if with {
 		r.listed[key] = true
 	} else {
@@ -390,8 +389,8 @@ func (r *virtualNodes) list(ctx context.Context, key client.ObjectKey, with bool
 	return nil
 }
 
-// unlist is list for a VirtualNode that is gone, or that is not of this operator any more. One that was
-// never of this operator changes nothing.
+// unlist removes a VirtualNode from the list, because it is deleted, or does not belong to this operator any
+// more. It does nothing for other VirtualNodes.
 func (r *virtualNodes) unlist(ctx context.Context, key client.ObjectKey) error {
 	if !r.listed[key] {
 		return nil
@@ -399,7 +398,8 @@ func (r *virtualNodes) unlist(ctx context.Context, key client.ObjectKey) error {
 	return r.list(ctx, key, false)
 }
 
-// pullSecret copies a pull secret from the operator's namespace. If it is missing, the pod's events say so.
+// pullSecret copies a pull secret from the operator's namespace. If the secret is missing, the pod's events
+// say so.
 func (r *virtualNodes) pullSecret(ctx context.Context, p peering.NodeProgram, name string) error {
 	s := &corev1.Secret{}
 	err := r.read(ctx, client.ObjectKey{Namespace: r.home, Name: name}, s)
@@ -443,8 +443,8 @@ func (r *virtualNodes) report(ctx context.Context, v *offloadingv1beta1.VirtualN
 	return nil
 }
 
-// remove removes the objects of a virtual node. The virtual kubelet and its rights come first, so that it
-// does not report on a Node that is being deleted.
+// remove removes the objects of a virtual node. It begins with the virtual kubelet and its rights, so that no
+// report reaches a Node that is being deleted.
 func (r *virtualNodes) remove(ctx context.Context, key client.ObjectKey, v *offloadingv1beta1.VirtualNode) error {
 	n := &corev1.Node{}
 	if err := r.read(ctx, client.ObjectKey{Name: key.Name}, n); err != nil {

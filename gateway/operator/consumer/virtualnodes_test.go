@@ -19,8 +19,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// However many virtual nodes there are, a restart reads them once. Their programs alone have the
-// rights to report on Nodes, also after a write has failed.
+// After a restart, virtual nodes are read once, for any number of them. Only their programs have the rights
+// to report on Nodes, also after a failed write.
 func TestVirtualNodesAreListedOnce(t *testing.T) {
 	const most = 40
 	node := func(i int) client.ObjectKey {
@@ -63,7 +63,7 @@ func TestVirtualNodesAreListedOnce(t *testing.T) {
 		}
 	}
 	have(most)
-	// One that comes, and one that goes.
+	// One virtual node is added, and one is removed.
 	extra := client.ObjectKey{Namespace: "liqo-tenant-x", Name: "x"}
 	if err := r.list(t.Context(), extra, true); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestVirtualNodesAreListedOnce(t *testing.T) {
 	if gone := peering.NodeAccount(node(0).Name); slices.ContainsFunc(b.Subjects, func(s rbacv1.Subject) bool { return s.Name == gone }) {
 		t.Errorf("%s has kept its rights", gone)
 	}
-	// Somebody takes them all away: it is seen a little later.
+	// Another program removes all of them, and this is seen a little later.
 	if err := c.Delete(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// Complain writes a problem of o into an annotation of it; nil removes the annotation. A change is also
+// Complain writes a problem of o into an annotation of o; nil removes the annotation. A change is also
 // recorded as an Event.
 func Complain(ctx context.Context, c client.Client, recorder events.EventRecorder, o client.Object, why error) error {
 	before := o.DeepCopyObject().(client.Object)

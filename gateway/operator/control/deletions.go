@@ -13,8 +13,8 @@ import (
 )
 
 // Deletions remembers which deletions of others' objects this operator has seen. A missing object alone
-// proves no deletion: the cluster may have been restored from a backup, and its objects come back one after
-// the other. So a deletion while no operator ran has no effect, and liqo-tui check lists the leftovers.
+// proves no deletion, because after the restore of a backup, objects come back one after the other. So a
+// deletion while no operator ran has no effect, and liqo-tui check lists the leftovers.
 type Deletions struct {
 	of  func(o client.Object, gone bool) []Deletion
 	mu  sync.Mutex
@@ -28,8 +28,8 @@ type Deletion struct {
 	types.NamespacedName
 }
 
-// NewDeletions returns an empty memory. of lists the deletions that the end of an object causes. They are
-// forgotten when of lists them for an object that exists.
+// NewDeletions returns an empty memory. of lists the deletions that the end of an object causes. A deletion
+// is forgotten when of lists it for an existing object.
 func NewDeletions(of func(o client.Object, gone bool) []Deletion) *Deletions {
 	return &Deletions{of: of}
 }
@@ -60,8 +60,9 @@ func (d *Deletions) Set(o client.Object, gone bool) {
 	}
 }
 
-// Seen wraps the handler next, and notes the deletions among its events. If the watch has missed a deletion,
-// it counts only if the object was already being deleted: otherwise the object is merely absent from a list.
+// Seen wraps the handler next, and notes the deletions among its events. If the watch has missed the event of
+// a deletion, the deletion counts only if the object was already being deleted. Otherwise the object is
+// merely absent from a list.
 func (d *Deletions) Seen(next handler.EventHandler) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{

@@ -25,11 +25,12 @@ type Guards struct {
 	held time.Time // the last time at which all policies were in force
 }
 
-// guardsHold is how long a complete result is reused. Each check costs a dozen requests, and each change of
-// a consumer's map causes a check.
+// guardsHold is the time for which a positive result is used again, because each check costs a dozen
+// requests, and each change of a consumer's map causes a check.
 const guardsHold = 10 * time.Second
 
-// Missing names the policy that is not in force; "" if all are. With an error, it is unknown.
+// Missing returns the name of a policy that is not in force; "" if all are. If it returns an error, this is
+// unknown.
 func (g *Guards) Missing(ctx context.Context) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,7 +46,7 @@ func (g *Guards) Missing(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// missing checks one policy. A policy has an effect only with a binding that denies, for all objects.
+// missing checks one policy. A policy has an effect only if a binding denies for all objects.
 func (g *Guards) missing(ctx context.Context, name string) (string, error) {
 	p, b := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 	for _, o := range []client.Object{p, b} {

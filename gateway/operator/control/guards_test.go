@@ -63,7 +63,7 @@ func install(t *testing.T, role render.PeeringRole) *installed {
 	return all
 }
 
-// Each policy of a role is missed, and each binding, also one that denies less.
+// Missing finds each missing policy of a role, each missing binding, and each binding that denies less.
 func TestAGuardIsMissed(t *testing.T) {
 	for _, role := range []render.PeeringRole{render.PeeringConsumer, render.PeeringProvider} {
 		missing := func(change func(*installed)) (string, error) {
@@ -95,7 +95,7 @@ func TestAGuardIsMissed(t *testing.T) {
 	}
 }
 
-// What holds is believed for a moment; what is missing, and what is not known, is asked again.
+// A complete result is used again for a moment. Missing policies and errors are read again each time.
 func TestGuardsAreNotAskedForEachTime(t *testing.T) {
 	all := install(t, render.PeeringProvider)
 	g := &control.Guards{Reader: all, Role: render.PeeringProvider}

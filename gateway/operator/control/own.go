@@ -28,12 +28,12 @@ func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, er
 	if !ok {
 		return want, fmt.Errorf("apply %s: %T is not a pointer", apply.Name(want), want)
 	}
-	live.GetObjectKind().SetGroupVersionKind(want.GetObjectKind().GroupVersionKind()) // an unstructured object has no other source of its kind
+	live.GetObjectKind().SetGroupVersionKind(want.GetObjectKind().GroupVersionKind()) // only this line gives an unstructured object its kind
 	err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
 	switch {
 	case err == nil && OfAnother(live, want):
-		// An earlier owner of this name has left it. Its contents, such as the state Connected, are wrong for
-		// the new one.
+		// The object is a leftover of an earlier owner of this name. Its contents, such as the state
+		// Connected, are wrong for the new owner.
 		if err := Delete(ctx, c, live); err != nil {
 			return live, err
 		}
@@ -47,7 +47,7 @@ func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, er
 		return live, err
 	}
 	u.SetResourceVersion(want.GetResourceVersion())
-	// These objects belong to us alone, so this undoes changes by others.
+	// The operator owns these objects, so it undoes changes by others.
 	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(Manager), client.ForceOwnership)
 	if err != nil {
 		return live, fmt.Errorf("apply %s: %w", apply.Name(want), err)
@@ -65,7 +65,7 @@ func OfAnother(live, want client.Object) bool {
 	return has != nil && wants != nil && has.UID != wants.UID
 }
 
-// Delete deletes o, but no other object that was created under its name after o was read.
+// Delete deletes o, but not a newer object of the same name.
 func Delete(ctx context.Context, c client.Client, o client.Object, options ...client.DeleteOption) error {
 	options = append(options, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: new(o.GetUID())})
 	err := c.Delete(ctx, o, options...)

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// What was read of a child, and is applied to it, may be old by then.
+// The version of a child may have changed between the read and the apply.
 func TestApplyToAVersion(t *testing.T) {
 	said := func(text, version string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{

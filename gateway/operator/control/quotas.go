@@ -12,7 +12,7 @@ import (
 )
 
 // Counted reports whether Kubernetes has counted everything that a quota limits. Until then the API server
-// refuses to create all objects of these kinds.
+// refuses every new object of these kinds.
 func Counted(q *corev1.ResourceQuota) bool {
 	for name := range q.Spec.Hard {
 		if _, counted := q.Status.Used[name]; !counted {
@@ -31,15 +31,17 @@ func UnlessUsed() predicate.Predicate {
 }
 
 const (
-	// countingTime is how long Kubernetes may take to count a quota. It usually takes 100 to 300 ms.
+	// countingTime is the time after which a new quota counts as late. Kubernetes usually counts it within
+	// 100 to 300 ms.
 	countingTime = 5 * time.Second
-	// busyTime is how long Kubernetes may take if it knows the kinds and is busy.
+	// busyTime replaces countingTime if Kubernetes already knows the kinds. Then a late count only means that
+	// Kubernetes is busy.
 	busyTime = time.Minute
 )
 
-// Counting finds the quotas that have to be created again. Kubernetes discovers new kinds with a delay: a
-// quota that is older than this discovery is counted only minutes later, a new one at once. If Kubernetes is
-// merely busy, a new quota only adds work.
+// Counting finds the quotas that have to be created again. Kubernetes discovers new kinds with a delay. If
+// a quota existed before this discovery, Kubernetes counts it only some minutes later. It counts a quota that
+// is created after the discovery at once. If Kubernetes is only busy, a new quota does not help.
 type Counting struct {
 	mu    sync.Mutex
 	known map[string]time.Time // when a quota of this name was counted for the first time

@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A reconciliation that has failed is tried again after firstRetry, and later at growing intervals up to
-// LastRetry: the rights in a namespace take effect with a delay.
+// A failed reconciliation is tried again after firstRetry, and later at growing intervals up to LastRetry.
+// The first interval is short, because rights in a namespace take effect with a small delay.
 const (
 	firstRetry = 20 * time.Millisecond
 	LastRetry  = 30 * time.Second
 )
 
-// RightsAgain is how soon a refused request is tried again if its rights were granted a moment ago.
+// RightsAgain is the time until a refused request is tried again if its rights have just been granted.
 const RightsAgain = 30 * time.Millisecond
 
 // Workers returns the options of a controller with n workers.

@@ -39,9 +39,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// TestNothingIsDeletedBecauseItIsAbsent has everything go that rome's operator makes, and then all that
-// rome's admin has made come back from a backup, in an order of chance. What runs on milan goes on.
-// What was deleted while nobody looked is named, and goes when the admin says so.
+// TestNothingIsDeletedBecauseItIsAbsent removes all objects that rome's operator makes. Then the objects of
+// rome's admin come back from a backup, in a random order. Pods on milan go on. Objects that were deleted
+// while no operator ran are named, and are removed when the admin confirms it.
 func TestNothingIsDeletedBecauseItIsAbsent(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	requireAPI(t)
@@ -71,7 +71,7 @@ func TestNothingIsDeletedBecauseItIsAbsent(t *testing.T) {
 	}
 }
 
-// ofAdmin are what rome's admin has made, with what pods need.
+// ofAdmin returns the objects of rome's admin, with the objects that pods need.
 func ofAdmin() []client.Object {
 	tenant := metav1.ObjectMeta{Namespace: "liqo-tenant-milan"}
 	return []client.Object{
@@ -86,7 +86,7 @@ func needs(s *corev1.PodSpec) {
 	s.Volumes = []corev1.Volume{{Name: "password", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "password"}}}}
 }
 
-// workload has pods of rome run on milan. One of them has been started again there.
+// workload runs pods of rome on milan. One of them has been started again there.
 func (w *pair) workload(t *testing.T) {
 	t.Helper()
 	w.rome.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}})
@@ -104,7 +104,7 @@ func (w *pair) workload(t *testing.T) {
 	}
 }
 
-// settled waits until rome says that all is well, and that milan has nothing that rome has not.
+// settled waits until rome reports no problem, and milan has no object that rome does not have.
 func (w *pair) settled(t *testing.T) {
 	t.Helper()
 	until(t, w.rome, offloaded(peering.OffloadingParams{}), "ready", func(o *offloadingv1beta1.NamespaceOffloading) bool {
@@ -121,7 +121,7 @@ func (w *pair) settled(t *testing.T) {
 	}
 }
 
-// onProvider is what milan has for rome: the UID and the content of each object.
+// onProvider returns milan's objects for rome: the UID and the content of each object.
 func (w *pair) onProvider(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -174,7 +174,7 @@ func (w *pair) onProvider(t *testing.T) map[string]string {
 	return out
 }
 
-// runs are those that are a workload, or keep it.
+// runs returns the objects that are a workload, or that keep a workload.
 func runs(all map[string]string) map[string]string {
 	maps.DeleteFunc(all, func(name, _ string) bool {
 		return strings.HasPrefix(name, "*v1beta1.NamespaceMap ") || strings.HasPrefix(name, "*v1beta1.ResourceSlice ")
@@ -189,9 +189,9 @@ func (w *pair) same(t *testing.T, before map[string]string, after string) {
 	}
 }
 
-// hasNoGap watches, until it is told to stop, that each pod and the Service of a namespace can be asked at any
-// time: a pod that is not ready for a moment, or is another one, is a gap. That packets arrive,
-// TestLabLending sees.
+// hasNoGap watches, until stop is called, whether each pod and the Service of a namespace are reachable at
+// any time. A pod that is not ready for a moment, or is replaced, is a gap. TestLabLending tests whether
+// packets arrive.
 func hasNoGap(t *testing.T, p *plane, namespace string) (stop func()) {
 	t.Helper()
 	c, err := client.NewWithWatch(p.config, client.Options{Scheme: p.Scheme(), Mapper: p.RESTMapper()})
@@ -204,7 +204,7 @@ func hasNoGap(t *testing.T, p *plane, namespace string) (stop func()) {
 		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			t.Fatal(err)
 		}
-		// It goes on after the last event if a connection is lost.
+		// If a connection is lost, the watch continues after the last event.
 		events, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &toolscache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return c.Watch(ctx, list.DeepCopyObject().(client.ObjectList), &client.ListOptions{Namespace: namespace, Raw: &o})
 		}})
@@ -232,7 +232,7 @@ func hasNoGap(t *testing.T, p *plane, namespace string) (stop func()) {
 	return stop
 }
 
-// derived are what rome's operator makes of what its admin has made.
+// derived returns the objects that rome's operator makes from the objects of its admin.
 func derived() []client.Object {
 	account := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "liqo-tui-node-milan"}
 	return []client.Object{
@@ -247,8 +247,8 @@ func derived() []client.Object {
 	}
 }
 
-// testDerivedDeleted has somebody delete all that is derived, with the provider away for some of it, and
-// the operator for some.
+// testDerivedDeleted deletes all derived objects, sometimes without the provider, and sometimes without the
+// operator.
 func (w *pair) testDerivedDeleted(t *testing.T, random *rand.Rand, way *valve) {
 	before := w.onProvider(t)
 	defer hasNoGap(t, w.rome, "demo")() // what is not ready at home gets no packets from there
@@ -296,7 +296,7 @@ func (w *pair) testDerivedDeleted(t *testing.T, random *rand.Rand, way *valve) {
 	}
 }
 
-// alone has somebody delete objects one by one. Each comes back by itself: no other event helps.
+// alone deletes objects one by one. Each comes back without another event.
 func (w *pair) alone(t *testing.T, p *plane, all []client.Object) {
 	t.Helper()
 	for _, o := range all {
@@ -310,13 +310,13 @@ func (w *pair) alone(t *testing.T, p *plane, all []client.Object) {
 	}
 }
 
-// part is one of n things, and ends before the last one.
+// part returns a random part of n items, which ends before the last item.
 func part(random *rand.Rand, n int) (from, to int) {
 	from = random.IntN(n - 1)
 	return from, from + 1 + random.IntN(n-1-from)
 }
 
-// quiet ends rome's operator and its program.
+// quiet stops rome's operator and its program.
 func (w *pair) quiet(t *testing.T) {
 	t.Helper()
 	w.rome.stop()
@@ -331,7 +331,7 @@ func (w *pair) quiet(t *testing.T) {
 	}
 }
 
-// testRestored has rome lose everything but its installation, and gets it back object by object.
+// testRestored removes all objects of rome except its installation, and restores them one by one.
 func (w *pair) testRestored(t *testing.T, random *rand.Rand) {
 	before := w.onProvider(t)
 	for round := range sample.Of(1, 6) {
@@ -368,7 +368,7 @@ func (w *pair) testRestored(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// lookedAt waits until rome's operator, and its program, have looked at what came back so far.
+// lookedAt waits until rome's operator and its program have handled the restored objects.
 func (w *pair) lookedAt(t *testing.T, came map[string]bool) {
 	t.Helper()
 	there := func(o client.Object) bool { return came[fmt.Sprintf("%T %s", o, o.GetName())] }
@@ -399,7 +399,7 @@ func (w *pair) lookedAt(t *testing.T, came map[string]bool) {
 	})
 }
 
-// lose deletes what rome has beside its installation, while nobody of rome looks.
+// lose deletes rome's objects outside of its installation, while no program of rome runs.
 func (w *pair) lose(t *testing.T) {
 	t.Helper()
 	w.quiet(t)
@@ -424,7 +424,7 @@ func (w *pair) lose(t *testing.T) {
 	}
 }
 
-// shown are the provider's copies, and what its operator makes of them and of the Tenant.
+// shown returns the provider's copies, and the objects that its operator makes from them and from the Tenant.
 func shown() []client.Object {
 	access := metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: wire.ConsumerAccessName}
 	return []client.Object{
@@ -437,8 +437,8 @@ func shown() []client.Object {
 	}
 }
 
-// testCopiesLost has somebody on milan delete what rome has shown it, and milan come back from a
-// backup that lacks it, or that is older.
+// testCopiesLost deletes rome's copies on milan, and restores milan from a backup that lacks them or is
+// older.
 func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
 	defer hasNoGap(t, w.rome, "demo")()
 	before := runs(w.onProvider(t))
@@ -469,7 +469,7 @@ func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
 	}
 	w.alone(t, w.milan, shown())
 	same("each copy was deleted alone")
-	// While all look.
+	// All programs run.
 	for range sample.Of(1, 4) {
 		m := until(t, w.milan, mapTo("liqo-tenant-rome"), "there", func(*offloadingv1beta1.NamespaceMap) bool { return true })
 		lose(slices.DeleteFunc(shown(), func(o client.Object) bool { return o.GetName() == "milan" && random.IntN(2) == 0 && !isMap(o) })...)
@@ -481,7 +481,7 @@ func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
 		t.Helper()
 		untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: inTwin(wire.MappedAccessName)})
 	}
-	// While rome is away, and milan's operator looks.
+	// rome is away, and milan's operator runs.
 	way.set(true)
 	lose(mapTo("liqo-tenant-rome"), slice("liqo-tenant-rome", "milan"))
 	rightless()
@@ -489,7 +489,7 @@ func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
 	way.set(false)
 	back()
 	same("rome has shown them again, as it was away")
-	// While rome is away: milan's operator finds nothing but the mapped namespaces.
+	// rome is away. milan's operator finds only the mapped namespaces.
 	restored := func(change func()) {
 		t.Helper()
 		way.set(true)
@@ -503,7 +503,7 @@ func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
 	way.set(false)
 	back()
 	same("rome has shown them again")
-	// The backup has a map that knows of another namespace alone.
+	// The map of the backup contains only another namespace.
 	restored(func() {
 		m := until(t, w.milan, mapTo("liqo-tenant-rome"), "there", func(*offloadingv1beta1.NamespaceMap) bool { return true })
 		lose(m.DeepCopy())
@@ -528,7 +528,8 @@ func isMap(o client.Object) bool {
 	return is
 }
 
-// testLeft deletes while nobody of rome looks. What is left is named, and goes when the admin says so.
+// testLeft deletes objects while no program of rome runs. The leftovers are named, and are removed when the
+// admin confirms it.
 func (w *pair) testLeft(t *testing.T) {
 	w.watched()
 	before := w.onProvider(t)
@@ -550,7 +551,7 @@ func (w *pair) testLeft(t *testing.T) {
 		untilGone(t, w.milan, o)
 	}
 	until(t, w.rome, member(), "without leftovers", says(peering.ConditionLeftovers, corev1.ConditionFalse, ""))
-	// What it sees goes at once.
+	// A deletion that the operator sees takes effect at once.
 	w.rome.create(&corev1.Service{ObjectMeta: inDemo("seen"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
 	until(t, w.milan, &corev1.Service{ObjectMeta: inTwin("seen")}, "there", func(*corev1.Service) bool { return true })
 	w.rome.runDelete(t, &corev1.Service{ObjectMeta: inDemo("seen")})
@@ -580,7 +581,7 @@ func (w *pair) testLeft(t *testing.T) {
 	w.milan.runDelete(t, slice("liqo-tenant-rome", "milan"))
 }
 
-// leftovers is what check says of them.
+// leftovers returns check's result about the leftovers.
 func (w *pair) leftovers(t *testing.T) check.Result {
 	t.Helper()
 	f, err := engine.Observe(t.Context(), w.rome.cluster(), w.milan.cluster(), time.Now)
@@ -596,7 +597,7 @@ func (w *pair) leftovers(t *testing.T) check.Result {
 	return check.Result{}
 }
 
-// asCheckSays has check name these, and does what it says.
+// asCheckSays waits until check names these leftovers, and follows its advice.
 func (w *pair) asCheckSays(t *testing.T, left ...string) {
 	t.Helper()
 	r := w.leftovers(t)

@@ -22,7 +22,7 @@ func inTwin(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "demo-rome", Name: name}
 }
 
-// endpointsOf are addresses of a Service, in the way of Kubernetes' own controller.
+// endpointsOf returns addresses of a Service, as Kubernetes' own controller writes them.
 func endpointsOf(service string, addresses ...string) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{ObjectMeta: inDemo(service + "-abcde"), AddressType: discoveryv1.AddressTypeIPv4}
 	s.Labels = map[string]string{"kubernetes.io/service-name": service}
@@ -33,7 +33,7 @@ func endpointsOf(service string, addresses ...string) *discoveryv1.EndpointSlice
 	return s
 }
 
-// testAlong has a pod need what is in its namespace.
+// testAlong runs a pod that needs objects of its namespace.
 func (w *pair) testAlong(t *testing.T) {
 	there, tunnel := w.milan.connected(t, "rome")
 	seen := func(c *networkingv1beta1.Configuration) string {
@@ -103,7 +103,7 @@ func (w *pair) testAlong(t *testing.T) {
 	}
 	w.testAlongFollows(t)
 	w.testAlongIsRefused(t)
-	// Endpoints are those that can be reached.
+	// Only reachable endpoints are copied.
 	w.testSilence(t, slice, ready, tunnel)
 	for _, v := range []networkingv1beta1.ConnectionStatusValue{networkingv1beta1.Connecting, networkingv1beta1.Connected} {
 		tunnel.Status.Value = v
@@ -114,7 +114,7 @@ func (w *pair) testAlong(t *testing.T) {
 	}
 	w.milan.runDelete(t, slice())
 	until(t, w.milan, slice(), "made again", ready(true))
-	// What nothing needs any more goes.
+	// Objects that no pod needs any more are removed.
 	w.goes(t, p)
 	untilGone(t, w.milan, &corev1.ConfigMap{ObjectMeta: inTwin("settings")})
 	untilGone(t, w.milan, &corev1.Secret{ObjectMeta: inTwin("password")})
@@ -125,7 +125,7 @@ func (w *pair) testAlong(t *testing.T) {
 	untilGone(t, w.milan, slice())
 }
 
-// testSilence has the gateway of the provider's side stop to report, and report again.
+// In testSilence, the gateway of the provider's side stops to report, and reports again.
 func (w *pair) testSilence(t *testing.T, slice func() *discoveryv1.EndpointSlice, ready func(bool) func(*discoveryv1.EndpointSlice) bool, tunnel *networkingv1beta1.Connection) {
 	t.Helper()
 	for n := range 2 { // the first report is believed for 3 s
@@ -143,7 +143,7 @@ func (w *pair) testSilence(t *testing.T, slice func() *discoveryv1.EndpointSlice
 	until(t, w.milan, slice(), "ready", ready(true))
 }
 
-// testAlongFollows changes what goes along.
+// testAlongFollows changes the objects that are copied with a pod.
 func (w *pair) testAlongFollows(t *testing.T) {
 	t.Helper()
 	patch := func(o client.Object, text string) {
@@ -156,7 +156,7 @@ func (w *pair) testAlongFollows(t *testing.T) {
 	until(t, w.milan, &corev1.ConfigMap{ObjectMeta: inTwin("settings")}, "changed", func(o *corev1.ConfigMap) bool {
 		return len(o.Data) == 1 && o.Data["c"] == "d" && o.Immutable != nil && *o.Immutable
 	})
-	// What programs of the provider add is left, and in nobody's way.
+	// Keys that programs of the provider add stay, and disturb nothing.
 	if err := w.milan.Patch(t.Context(), &corev1.Secret{ObjectMeta: inTwin("password")}, mergePatch(`{"metadata":{"labels":{"backup":"yes"},"annotations":{"a":"b"},"finalizers":["x.io/y"]}}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func (w *pair) testAlongFollows(t *testing.T) {
 	if err := w.milan.Patch(t.Context(), marked, mergePatch(`{"metadata":{"finalizers":null}}`)); err != nil {
 		t.Fatal(err)
 	}
-	// What can't be changed is made again.
+	// An immutable object is created again.
 	w.rome.runDeleteNow(t, &corev1.ConfigMap{ObjectMeta: inDemo("settings")})
 	w.rome.create(&corev1.ConfigMap{ObjectMeta: inDemo("settings"), Data: map[string]string{"e": "f"}})
 	until(t, w.milan, &corev1.ConfigMap{ObjectMeta: inTwin("settings")}, "made again", func(o *corev1.ConfigMap) bool { return o.Data["e"] == "f" && o.Immutable == nil })
@@ -180,12 +180,12 @@ func (w *pair) testAlongFollows(t *testing.T) {
 	})
 	patch(&corev1.Service{ObjectMeta: inDemo("web")}, `{"spec":{"selector":{"app":"other"}}}`)
 	until(t, w.milan, &corev1.Service{ObjectMeta: inTwin("web")}, "changed", func(o *corev1.Service) bool { return o.Spec.Selector["app"] == "other" })
-	// Somebody removes it on the provider.
+	// An admin of the provider removes it.
 	w.milan.runDeleteNow(t, &corev1.Secret{ObjectMeta: inTwin("password")})
 	until(t, w.milan, &corev1.Secret{ObjectMeta: inTwin("password")}, "there again", func(*corev1.Secret) bool { return true })
 }
 
-// testAlongIsRefused has an admin of the provider have something of the name already.
+// testAlongIsRefused creates an object of the same name on the provider before.
 func (w *pair) testAlongIsRefused(t *testing.T) {
 	t.Helper()
 	theirs := &corev1.ConfigMap{ObjectMeta: inTwin("taken"), Data: map[string]string{"of": "milan"}}

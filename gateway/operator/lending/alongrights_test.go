@@ -17,7 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// ofRome is what the consumer says of all that it has in a namespace of the provider.
+// ofRome returns the metadata of a consumer's object in a namespace of the provider.
 func ofRome(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: namespace, Name: name, Labels: map[string]string{"offloading.liqo.io/origin": "rome", "offloading.liqo.io/destination": "milan"},
@@ -29,8 +29,8 @@ func serviceOf(namespace, name string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: ofRome(namespace, name), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}, Selector: map[string]string{"app": "web"}}}
 }
 
-// testRefusedAlong tries with the consumer's real credentials what must not go along with
-// its pods.
+// testRefusedAlong uses the consumer's real credentials to write objects that may not be copied with its
+// pods.
 func (l *lent) testRefusedAlong(t *testing.T) {
 	ctx, c := t.Context(), client.NewDryRunClient(l.slice)
 	for _, o := range []client.Object{
@@ -179,8 +179,8 @@ func (l *lent) testRefusedAlong(t *testing.T) {
 	})
 }
 
-// testSessions: a consumer is in its own pods, and in none that an account of the provider has
-// put beside them.
+// testSessions tests that a consumer can begin sessions in its own pods, and in no pod that an account of the
+// provider has created in the same namespace.
 func (l *lent) testSessions(t *testing.T, own *corev1.Pod) {
 	ctx := t.Context()
 	l.milan.writesInto(t, "demo-rome")
@@ -191,7 +191,7 @@ func (l *lent) testSessions(t *testing.T, own *corev1.Pod) {
 	in := func(c client.Client, p *corev1.Pod, kind string, options client.Object) error {
 		return c.SubResource(kind).Create(ctx, p.DeepCopy(), options)
 	}
-	// Whoever may begin a session learns that no kubelet has the pod.
+	// A user with the right to begin a session gets the error that no kubelet has the pod.
 	begun := func(err error) error {
 		if apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not have a host assigned") {
 			return nil
@@ -209,11 +209,11 @@ func (l *lent) testSessions(t *testing.T, own *corev1.Pod) {
 	})
 }
 
-// session has no options: they are in a request's address, and these requests have a body that
-// nobody reads.
+// session has no options, because they are in a request's address. The API server does not read the body of
+// these requests.
 func session() client.Object { return &corev1.Pod{} }
 
-// testForeignServices: endpoints of a consumer are for its own Services.
+// testForeignServices tests that endpoints of a consumer belong to its own Services.
 func (l *lent) testForeignServices(t *testing.T) {
 	port := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 5432}}}
 	endpoints := func(service string) *offloadingv1beta1.ShadowEndpointSlice {
@@ -227,7 +227,7 @@ func (l *lent) testForeignServices(t *testing.T) {
 	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "providers-db"}, Spec: port}
 	l.milan.create(theirs)
 	defer l.milan.runDelete(t, theirs)
-	// The endpoints come first: they wait for their Service.
+	// The endpoints are created first, and wait for their Service.
 	for _, name := range []string{"own-db", "providers-db"} {
 		if err := l.slice.Create(t.Context(), endpoints(name)); err != nil {
 			t.Fatal(err)
@@ -253,7 +253,7 @@ func (l *lent) testForeignServices(t *testing.T) {
 	until(t, l.milan, made("own-db"), "made", func(*discoveryv1.EndpointSlice) bool { return true })
 	abuses.Permitted(t, "the consumer", "endpoints of its own Service", nil)
 	abuses.Refused(t, "the consumer", "endpoints of a Service of others", refused("providers-db"))
-	// Another one takes the name.
+	// Another Service takes the name.
 	if err := l.slice.Delete(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}

@@ -35,8 +35,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// TestPeering has rome use milan, with our operators alone and the plan that peers
-// clusters where Liqo runs.
+// In TestPeering, rome uses milan, only with our operators and with the plan that peers clusters with Liqo.
 func TestPeering(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	requireAPI(t)
@@ -111,7 +110,7 @@ func identity() *authv1beta1.Identity {
 	return &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "controlplane-milan"}}
 }
 
-// config is what the consumer has in its kubeconfig now.
+// config returns the access that is in the consumer's kubeconfig now.
 func (w *pair) config(t *testing.T) *rest.Config {
 	t.Helper()
 	s := &corev1.Secret{}
@@ -162,7 +161,7 @@ func (w *pair) testHandshake(t *testing.T) {
 	})
 }
 
-// consumerClient is milan's API as rome may use it.
+// consumerClient returns a client of milan's API with rome's rights.
 func (w *pair) consumerClient(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	return w.milan.clientAs(t, config)
@@ -175,8 +174,8 @@ func renew(name string) *authv1beta1.Renew {
 	}
 }
 
-// testConsumerRights tries what an attacker would with the consumer's real credentials.
-// The first row shows that what is refused afterwards gets to the API server.
+// testConsumerRights makes an attacker's requests with the consumer's real credentials. The first row proves
+// that the later requests reach the API server.
 func (w *pair) testConsumerRights(t *testing.T) {
 	c := w.consumerClient(t, w.access)
 	ctx := t.Context()
@@ -271,7 +270,7 @@ func (w *pair) testConsumerRights(t *testing.T) {
 	if err := c.Delete(ctx, own); err != nil {
 		t.Error(err)
 	}
-	// Without the certificate of milan's authority it is nobody.
+	// Without a certificate of milan's authority, the client has no user.
 	foreign := rest.CopyConfig(w.access)
 	foreign.CertData, foreign.KeyData = w.rome.config.CertData, w.rome.config.KeyData
 	if err := w.consumerClient(t, foreign).List(ctx, &authv1beta1.RenewList{}, client.InNamespace("liqo-tenant-rome")); !apierrors.IsUnauthorized(err) {
@@ -279,7 +278,7 @@ func (w *pair) testConsumerRights(t *testing.T) {
 	}
 }
 
-// testRenewal gives rome a certificate whose last third has begun.
+// testRenewal gives rome a certificate in the last third of its life.
 func (w *pair) testRenewal(t *testing.T) {
 	keys := &corev1.Secret{}
 	if err := w.rome.Get(t.Context(), client.ObjectKey{Namespace: "liqo", Name: peering.KeysName}, keys); err != nil {
@@ -298,7 +297,8 @@ func (w *pair) testRenewal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// First the consumer's, then the provider's: the event of that one starts it all.
+	// The consumer's certificate is replaced first, because the event of the provider's certificate starts
+	// the renewal.
 	i := identity()
 	until(t, w.rome, i, "there", func(*authv1beta1.Identity) bool { return true })
 	i.Spec.AuthParams.SignedCRT = old
@@ -359,15 +359,15 @@ func (w *pair) testDrained(t *testing.T) {
 	w.condition(t, authv1beta1.TenantConditionActive)
 	until(t, w.milan, binding, "there again", func(*rbacv1.RoleBinding) bool { return true })
 	until(t, w.rome, milan, "back", answers(corev1beta1.ConditionStatusEstablished))
-	// Who takes the binding away by hand takes nothing away.
+	// A user who deletes the binding does not end the access.
 	if err := w.milan.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
 	until(t, w.milan, binding, "there again", func(*rbacv1.RoleBinding) bool { return true })
 }
 
-// testAnotherKey: another key that has signed nothing is refused, and ends the access.
-// An installation that was made again, and so has another key, gets access by peer.
+// testAnotherKey tests that a key without a signature is refused, and ends the access. A new installation,
+// which has another key, gets access by peer.
 func (w *pair) testAnotherKey(t *testing.T) {
 	other := newConsumer(t, "rome")
 	tenant := until(t, w.milan, tenantIn(w.milan), "there", func(*authv1beta1.Tenant) bool { return true })
@@ -390,12 +390,12 @@ func (w *pair) testAnotherKey(t *testing.T) {
 	}
 }
 
-// testEnd: nothing is left, and the certificate that can't be called back allows nothing.
+// testEnd tests that no object is left, and that the certificate, which can't be revoked, allows nothing.
 func (w *pair) testEnd(t *testing.T, before [2][]string) {
 	access := w.config(t)
 	nonce := until(t, w.milan, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: peering.NonceName}}, "there", func(*corev1.Secret) bool { return true })
 	tenant := until(t, w.milan, tenantIn(w.milan), "there", func(*authv1beta1.Tenant) bool { return true })
-	// A Tenant that is made again with the signature of before gets nothing by it.
+	// A new Tenant with the earlier signature gets no access.
 	if err := w.milan.Delete(t.Context(), tenant); err != nil {
 		t.Fatal(err)
 	}
@@ -425,7 +425,7 @@ func (w *pair) testEnd(t *testing.T, before [2][]string) {
 	}
 }
 
-// apply applies as the admin's program does.
+// apply applies an object as the admin's program does.
 func (p *plane) apply(t *testing.T, o wire.Object) {
 	t.Helper()
 	u, err := apply.Wanted(o)
@@ -446,7 +446,7 @@ func (p *plane) runDelete(t *testing.T, o client.Object) {
 	if err := p.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	// Whoever makes it again may be faster than a look that it is gone.
+	// Another program may create the object again before a read shows that it is gone.
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		err := p.Get(t.Context(), client.ObjectKeyFromObject(o), o)
 		if apierrors.IsNotFound(err) || err == nil && o.GetUID() != was {

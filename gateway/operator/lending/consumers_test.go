@@ -41,10 +41,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// BenchmarkConsumersRestart is what a restart costs the operator of a provider with 1,000
-// consumers, each with access, resources, a namespace and up to two pods there: from its
-// start until it has asked for nothing for 5 s. Run it with -benchtime 1x. CONSUMERS is for
-// another number of them, and PROFILE for a file with what the CPU was used for.
+// BenchmarkConsumersRestart measures a restart of the operator of a provider with 1,000 consumers. Each has
+// access, resources, a namespace and up to two pods there. The restart ends when the operator has sent no
+// request for 5 s. Run it with -benchtime 1x. CONSUMERS sets another number of consumers, and PROFILE names a
+// file for the CPU profile.
 func BenchmarkConsumersRestart(b *testing.B) {
 	apitest.Require(b)
 	consumers := 1000
@@ -107,7 +107,7 @@ func BenchmarkConsumersRestart(b *testing.B) {
 	}
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time of this process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -117,7 +117,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// crowd are the consumers of a provider.
+// crowd contains the consumers of a provider.
 type crowd struct {
 	*plane
 	b        *testing.B
@@ -136,8 +136,8 @@ func (c *crowd) each(n int, do func(id wire.ClusterID, i int) error) {
 	}
 }
 
-// admitted is one that was let in and has its resources: all that an operator does only once,
-// and with Kubernetes' signer, is as if it had been done.
+// admitted creates a consumer with access and resources, as after the steps that an operator does only once,
+// and with Kubernetes' signer.
 func (c *crowd) admitted(id wire.ClusterID, _ int) error {
 	there := render.Tenant{Namespace: "liqo-tenant-" + string(id), Remote: id}
 	if err := c.Create(c.b.Context(), render.TenantNamespace(there)); err != nil {
@@ -179,7 +179,7 @@ func (c *crowd) admitted(id wire.ClusterID, _ int) error {
 	return c.Create(c.b.Context(), m)
 }
 
-// signed is what the operator keeps of a certificate.
+// signed creates the objects in which the operator keeps a certificate.
 func (c *crowd) signed(of peering.Certified) error {
 	block, _ := pem.Decode(of.PublicKey)
 	key, err := x509.ParsePKIXPublicKey(block.Bytes)
@@ -195,7 +195,7 @@ func (c *crowd) signed(of peering.Certified) error {
 	return c.Create(c.b.Context(), keep)
 }
 
-// asks is one that has pods run.
+// asks creates the requests of a consumer that runs pods.
 func (c *crowd) asks(id wire.ClusterID, i int) error {
 	for n := range i % (mostPods + 1) {
 		if err := c.Create(c.b.Context(), shadow("demo-"+string(id), fmt.Sprint("web-", n), nil)); err != nil {
@@ -205,10 +205,10 @@ func (c *crowd) asks(id wire.ClusterID, i int) error {
 	return nil
 }
 
-// mostPods is how many pods a consumer has at most. The first one has none, the second one has one.
+// mostPods is the largest number of a consumer's pods. The first consumer has none, and the second has one.
 const mostPods = 2
 
-// untilServed waits until all have what they are to have.
+// untilServed waits until all consumers have their objects.
 func (c *crowd) untilServed(n, pods int) {
 	c.b.Helper()
 	for i, deadline := 0, time.Now().Add(20*time.Minute); i < n; {
@@ -224,7 +224,7 @@ func (c *crowd) untilServed(n, pods int) {
 	}
 }
 
-// served is what one does not have yet; nil if it has it all.
+// served returns an error that names an object that a consumer does not have yet; nil if it has all.
 func (c *crowd) served(id wire.ClusterID, want int) error {
 	l := &lent{id: id}
 	tenant, s, m, pods := &authv1beta1.Tenant{}, &authv1beta1.ResourceSlice{}, l.mapped(nil), &corev1.PodList{}
@@ -256,7 +256,7 @@ type counted struct {
 	kinds map[string]int // requests by method and resource
 }
 
-// begin runs the operator, with the rights that it has on a cluster.
+// begin runs the operator with the rights that it has on a cluster.
 func (c *crowd) begin() *counted {
 	ctx, stop := context.WithCancel(context.Background())
 	run := &counted{b: c.b, stop: stop, done: make(chan error, 1), kinds: map[string]int{}}
@@ -285,9 +285,8 @@ func (r *counted) end() {
 	}
 }
 
-// untilQuiet waits until the operator has asked for nothing for 5 s, and before that at least
-// once for each consumer. Looks are counted and no time is, so that a machine which has no
-// time for this process is not taken for quiet.
+// untilQuiet waits until the operator has sent no request for 5 s, and before that at least one for each
+// consumer. It counts looks and not time. So a machine without CPU time for this process does not seem quiet.
 func (r *counted) untilQuiet(within time.Duration, consumers int) {
 	r.b.Helper()
 	const look, looks = 100 * time.Millisecond, 50
@@ -316,8 +315,8 @@ func (r *counted) untilQuiet(within time.Duration, consumers int) {
 
 var names = regexp.MustCompile(`/(namespaces/)?[^/]*consumer-[0-9]+[^/]*`)
 
-// counting counts all but the operator's Lease. Of an answer it counts what is in it: on the
-// way it may have been compressed.
+// counting counts all requests except those for the operator's Lease. Of an answer it counts the decompressed
+// content.
 type counting struct {
 	next http.RoundTripper
 	run  *counted

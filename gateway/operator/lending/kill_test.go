@@ -19,16 +19,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// An operator makes more writes than these, and fewer than those, for one handshake, its
-// resources and a virtual node. The consumer's writes to the provider count, too.
+// The limits for the number of an operator's writes for one handshake, its resources and a virtual node. They
+// include the consumer's writes to the provider.
 const (
 	fewestWrites = 6
 	mostWrites   = 31
 )
 
-// TestCrashesDuringAHandshake ends both operators after each of their writes, until
-// a virtual node is ready. Others go on, and in the end there is as much as if nothing had
-// happened.
+// TestCrashesDuringAHandshake ends both operators after each of their writes, until a virtual node is ready.
+// Other processes continue, and the result is the same as without crashes.
 func TestCrashesDuringAHandshake(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	requireAPI(t)
@@ -63,7 +62,7 @@ func TestCrashesDuringAHandshake(t *testing.T) {
 	}
 }
 
-// forget removes what a handshake made, but the namespaces.
+// forget removes the objects of a handshake, except the namespaces.
 func (w *pair) forget(t *testing.T) {
 	t.Helper()
 	none := func(p *plane, o client.Object) {

@@ -1,5 +1,6 @@
-// Package lending sets up the roles that this cluster has in lending, and does what both roles need: it gives
-// the operator its rights in tenant namespaces, and writes into each ForeignCluster which roles the peer has.
+// Package lending starts the packages provider and consumer, depending on this cluster's roles in lending. It
+// also does the work that both roles need: it gives the operator its rights in tenant namespaces, and writes
+// the roles of the peer into each ForeignCluster.
 package lending
 
 import (
@@ -49,7 +50,7 @@ func (o Options) AddToScheme(scheme *runtime.Scheme) error {
 	return errors.Join(authv1beta1.AddToScheme(scheme), certificatesv1.AddToScheme(scheme), offloadingv1beta1.AddToScheme(scheme))
 }
 
-// Prepare restricts the caches of a manager, before it is made, to the objects that the controllers need.
+// Prepare restricts the caches of a manager that is not made yet to the objects that the controllers need.
 func (o Options) Prepare(m *ctrl.Options) error {
 	if !o.On() {
 		return nil
@@ -57,7 +58,7 @@ func (o Options) Prepare(m *ctrl.Options) error {
 	if err := o.AddToScheme(m.Scheme); err != nil {
 		return err
 	}
-	if o.Role.Provides() { // those of Tenants; other caches have those of mapped namespaces
+	if o.Role.Provides() { // the ResourceQuotas of Tenants; other caches have the ResourceQuotas of mapped namespaces
 		notMapped, err := labels.NewRequirement(peering.LabelMapped, selection.DoesNotExist, nil)
 		if err != nil {
 			return err
@@ -108,7 +109,7 @@ func (o Options) Kinds() (kinds []client.Object) {
 	return kinds
 }
 
-// Knows reports whether a peer has such an object here.
+// Knows reports whether a peer has a Tenant or an Identity here.
 func (o Options) Knows(ctx context.Context, c client.Reader, id string) (bool, error) {
 	p, err := readPeer(ctx, c, o.Role, id)
 	return p.tenant != nil || p.identity != nil, err

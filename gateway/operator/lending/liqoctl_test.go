@@ -21,8 +21,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// TestLiqoctl has the released liqoctl, unmodified, give rome access to milan where our
-// operators answer. Our plan uses what liqoctl has made, and liqoctl ends it.
+// In TestLiqoctl, the released liqoctl, unmodified, gives rome access to milan, and our operators answer. Our
+// plan uses the objects of liqoctl, and liqoctl ends the access.
 func TestLiqoctl(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	requireAPI(t)
@@ -94,7 +94,7 @@ func TestLiqoctl(t *testing.T) {
 	w.milan.runPods(t)
 	w.rome.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}})
 	liqoctl("offload", "namespace", "demo", "--timeout", "1m", "--kubeconfig", w.rome.kubecfg)
-	// The cluster has consumers, too, whose namespaces the operator makes.
+	// The cluster also has consumers, whose namespaces the operator makes.
 	until(t, w.rome, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}, "labelled", func(ns *corev1.Namespace) bool { return ns.Labels[peering.LabelOffloaded] == "true" })
 	p := onMilan("demo", "web")
 	w.rome.create(p)

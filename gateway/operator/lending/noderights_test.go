@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// attempt is what somebody tries who is not to succeed.
+// attempt is a request that has to be refused.
 type attempt func() error
 
 func (w *pair) refused(t *testing.T, who string, attempts map[string]attempt) {
@@ -49,8 +49,8 @@ func mergePatch(text string) client.Patch {
 	return client.RawPatch("application/merge-patch+json", []byte(text))
 }
 
-// testProgramRights tries what an attacker would who has the token of a node's program.
-// The first rows show that what is refused afterwards gets to the API server.
+// testProgramRights makes an attacker's requests with the token of a node's program. The first rows prove
+// that the later requests reach the API server.
 func (w *pair) testProgramRights(t *testing.T) {
 	ctx := t.Context()
 	c := w.rome.clientAs(t, w.rome.as("system:serviceaccount:liqo-tenant-milan:liqo-tui-node-milan", "system:serviceaccounts"))
@@ -145,7 +145,7 @@ func (w *pair) testProgramRights(t *testing.T) {
 	})
 }
 
-// testOperatorsNodes tries what an attacker would who has the operator's token.
+// testOperatorsNodes makes an attacker's requests with the operator's token.
 func (w *pair) testOperatorsNodes(t *testing.T) {
 	ctx := t.Context()
 	c := w.rome.clientAs(t, w.rome.as(operatorUser, "system:serviceaccounts"))

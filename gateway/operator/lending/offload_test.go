@@ -25,7 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// testOffloading has a namespace of rome be on milan, and pods run there.
+// testOffloading offloads a namespace of rome to milan, and runs pods there.
 func (w *pair) testOffloading(t *testing.T) {
 	w.milan.runPods(t)
 	w.tunnel(t)
@@ -56,8 +56,8 @@ func (w *pair) testOffloading(t *testing.T) {
 	}
 }
 
-// runPods plays scheduler and kubelet for what the operator makes for consumers, until the
-// test ends. What is held goes on to run when it is deleted.
+// runPods acts as scheduler and kubelet for the pods of consumers until the test ends. A held pod continues
+// to run when it is deleted.
 func (p *plane) runPods(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -76,7 +76,7 @@ func (p *plane) runPods(t *testing.T) {
 	t.Cleanup(func() { cancel(); all.Wait() })
 }
 
-// runPod may come too late for a pod: the next look is soon.
+// runPod may be too late for a pod, and tries again soon.
 func (p *plane) runPod(ctx context.Context, pod *corev1.Pod) {
 	switch {
 	case pod.DeletionTimestamp != nil && !p.holdsPods.Load():
@@ -94,14 +94,14 @@ func (p *plane) runPod(ctx context.Context, pod *corev1.Pod) {
 	}
 }
 
-// tunnel has rome see milan's pods under other addresses.
+// tunnel gives rome other addresses for milan's pods.
 func (w *pair) tunnel(t *testing.T) {
 	t.Helper()
 	w.rome.connected(t, "milan")
 	until(t, w.rome, member(), "connected", says(corev1.NodeNetworkUnavailable, corev1.ConditionFalse, "connected"))
 }
 
-// connected has a cluster see another one's pods under other addresses, until the test ends.
+// connected gives a cluster other addresses for another cluster's pods until the test ends.
 func (p *plane) connected(t *testing.T, to string) (*networkingv1beta1.Configuration, *networkingv1beta1.Connection) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: "liqo-tenant-" + to, Name: to, Labels: map[string]string{"liqo.io/remote-cluster-id": to}}
@@ -165,13 +165,13 @@ func (w *pair) testNamespaceOffloaded(t *testing.T) {
 	if len(b.Subjects) != 1 || b.Subjects[0].Name != "liqo-tui-node-milan" || b.Subjects[0].Namespace != "liqo-tenant-milan" {
 		t.Errorf("rights are given to %v", b.Subjects)
 	}
-	// What somebody removes comes back.
+	// An object that a user removes comes back.
 	w.rome.runDeleteNow(t, access())
 	until(t, w.rome, access(), "there again", func(again *rbacv1.RoleBinding) bool { return again.UID != b.UID })
 }
 
-// testNothingOfOthersIsTakenOver offloads a namespace in which somebody else has what the
-// operator would write.
+// testNothingOfOthersIsTakenOver offloads a namespace in which another user has objects with the names of the
+// operator's objects.
 func (w *pair) testNothingOfOthersIsTakenOver(t *testing.T) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "theirs", Labels: map[string]string{peering.LabelOffloaded: "by-hand"}}}
 	w.rome.create(ns.DeepCopy())
@@ -180,7 +180,7 @@ func (w *pair) testNothingOfOthersIsTakenOver(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "somebody"}},
 	}
-	// One of this name can be made where somebody offloads, or before policies were there.
+	// A user can create an object of this name in an offloaded namespace, or before the policies exist.
 	o := func(nodes ...string) *offloadingv1beta1.NamespaceOffloading {
 		o := peering.Offloading("theirs", peering.OffloadingParams{Pods: "Remote", Mapping: "DefaultName"})
 		if len(nodes) > 0 {
@@ -189,7 +189,7 @@ func (w *pair) testNothingOfOthersIsTakenOver(t *testing.T) {
 		return o
 	}
 	w.rome.apply(t, o("none"))
-	// The policy's API server learns of the NamespaceOffloading with a lag.
+	// The API server of the policy sees the NamespaceOffloading with a delay.
 	deadline := time.Now().Add(20 * time.Second)
 	for ; ; time.Sleep(20 * time.Millisecond) {
 		err := w.rome.Create(t.Context(), theirs.DeepCopy())
@@ -217,7 +217,7 @@ func (w *pair) testNothingOfOthersIsTakenOver(t *testing.T) {
 	check("while it is offloaded")
 	w.rome.runDelete(t, o())
 	check("afterwards")
-	// Somebody makes room.
+	// The user removes the object.
 	w.rome.apply(t, o("none"))
 	w.rome.runDelete(t, theirs)
 	w.rome.apply(t, o())
@@ -229,7 +229,7 @@ func (w *pair) testNothingOfOthersIsTakenOver(t *testing.T) {
 	w.rome.runDelete(t, ns)
 }
 
-// onMilan is a pod that is bound to the virtual node.
+// onMilan returns a pod that is bound to the virtual node.
 func onMilan(namespace, name string, change ...func(*corev1.PodSpec)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}}, Spec: corev1.PodSpec{
 		NodeName: "milan", Tolerations: []corev1.Toleration{peering.Toleration()}, Containers: []corev1.Container{{Name: "c", Image: "x"}},
@@ -240,8 +240,8 @@ func onMilan(namespace, name string, change ...func(*corev1.PodSpec)) *corev1.Po
 	return p
 }
 
-// testPodsTolerate makes pods as people do. Kubernetes 1.36 and later have them tolerate
-// the virtual node.
+// testPodsTolerate creates pods as users do. On Kubernetes 1.36 and later, they get a toleration for the
+// virtual node.
 func (w *pair) testPodsTolerate(t *testing.T) {
 	policy := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicy"}}
 	err := w.rome.Get(t.Context(), client.ObjectKey{Name: wire.OffloadedAccessName}, policy)
@@ -266,7 +266,7 @@ func (w *pair) testPodsTolerate(t *testing.T) {
 		if !served {
 			return
 		}
-		// API servers follow parameters with a lag.
+		// API servers see changes of parameters with a delay.
 		for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 			p := made("demo", func(*corev1.Pod) {})
 			if tolerates(p) == (name != "Local") && (p.Spec.NodeSelector["liqo.io/type"] != "") == (name == "Remote") {
@@ -325,7 +325,7 @@ func (w *pair) testPodsTolerate(t *testing.T) {
 	t.Logf("Kubernetes has the policy: %t", served)
 }
 
-// fitting are changes of a pod that its policy and its virtual node have to judge alike.
+// fitting returns changes of a pod that its policy and its virtual node have to judge alike.
 func fitting() map[string]func(*corev1.PodSpec) {
 	all := map[string]func(*corev1.PodSpec){
 		"the host's PIDs": func(s *corev1.PodSpec) { s.HostPID = true },
@@ -388,7 +388,7 @@ func (w *pair) testPodRuns(t *testing.T) {
 	if s.Labels["app"] != "web" || s.Labels["offloading.liqo.io/nodename"] != "milan" || s.Spec.Pod.NodeName != "" || len(s.Spec.Pod.Tolerations) > 0 {
 		t.Errorf("milan was asked for %v %+v", s.Labels, s.Spec.Pod)
 	}
-	// A pod that is lost there is made again, and the status follows.
+	// A pod that is lost there is created again, and the status follows.
 	there := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "web"}}
 	if err := w.milan.Get(t.Context(), client.ObjectKeyFromObject(there), there); err != nil {
 		t.Fatal(err)
@@ -401,8 +401,8 @@ func (w *pair) testPodRuns(t *testing.T) {
 	until(t, w.rome, p, "running again", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && isReady(p) })
 }
 
-// testPodChanges changes all that Kubernetes lets change in a pod that is bound. The remote pod follows, or an
-// Event says that it does not.
+// testPodChanges makes all changes that Kubernetes allows in a bound pod. The remote pod gets the change, or
+// an Event says that it does not.
 func (w *pair) testPodChanges(t *testing.T) {
 	p := onMilan("demo", "changes", func(s *corev1.PodSpec) { s.InitContainers = []corev1.Container{{Name: "i", Image: "x"}} })
 	w.rome.create(p)
@@ -427,7 +427,7 @@ func (w *pair) testPodChanges(t *testing.T) {
 		}
 		t.Errorf("no event says %q", what)
 	}
-	// Kubernetes' own list of what may change.
+	// Kubernetes' own list of the fields that may change.
 	err := patch(`{"spec":{"schedulerName":"other"}}`)
 	_, list, _ := strings.Cut(fmt.Sprint(err), "fields other than ")
 	list, _, _ = strings.Cut(list, "\n")
@@ -463,7 +463,7 @@ func (w *pair) testPodChanges(t *testing.T) {
 	told("ephemeral container dbg does not start; debug the pod there: kubectl -n demo-rome debug -it changes --image busybox --context CONTEXT-OF-milan")
 	resize := w.rome.SubResource("resize").Patch(t.Context(), onMilan("demo", "changes"), client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]}}`)))
 	t.Logf("other resources: %v", resize)
-	// Labels follow, as elections of a leader need it.
+	// The labels change soon, because a leader election needs this.
 	began := time.Now()
 	try(t, patch(`{"metadata":{"labels":{"role":"leader","app":null}}}`))
 	until(t, w.milan, there, "labelled", func(p *corev1.Pod) bool { return p.Labels["role"] == "leader" && p.Labels["app"] == "" })
@@ -495,7 +495,7 @@ func (w *pair) events(t *testing.T, of client.Object, reason string) {
 	t.Errorf("no event of %T %s says %s", of, of.GetName(), reason)
 }
 
-// goes deletes a pod with the time to end that users give, and waits until it is gone.
+// goes deletes a pod with the grace period that users set, and waits until it is gone.
 func (w *pair) goes(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	if err := w.rome.Delete(t.Context(), pod); err != nil {
@@ -532,7 +532,7 @@ func (w *pair) testPodRefused(t *testing.T) {
 	w.events(t, p, "OffloadingRefused")
 	w.goes(t, p)
 	untilGone(t, w.milan, &offloadingv1beta1.ShadowPod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "refused"}})
-	// More than milan grants waits.
+	// A pod that requests more than milan grants waits.
 	p = onMilan("demo", "large", func(s *corev1.PodSpec) {
 		s.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20")}
 	})
@@ -542,7 +542,7 @@ func (w *pair) testPodRefused(t *testing.T) {
 	})
 	t.Logf("a pod that is too large: %s: %s", p.Status.Reason, p.Status.Message)
 	w.goes(t, p)
-	// By milan's API server.
+	// milan's API server answers.
 	may := func(verbs ...string) {
 		t.Helper()
 		role := until(t, w.milan, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: wire.MappedAccessName}}, "there", func(*rbacv1.ClusterRole) bool { return true })
@@ -582,7 +582,7 @@ func (w *pair) testPodEnds(t *testing.T) {
 	untilGone(t, w.rome, p)
 	t.Logf("figure: a pod is gone %s after milan may end it", time.Since(began).Round(time.Millisecond))
 	untilGone(t, w.milan, there)
-	// One that is forced away here ends there, too.
+	// A pod that is deleted here by force ends there, too.
 	w.rome.create(onMilan("demo", "forced"))
 	until(t, w.milan, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "forced"}}, "there", func(*corev1.Pod) bool { return true })
 	if err := w.rome.Delete(t.Context(), onMilan("demo", "forced"), client.GracePeriodSeconds(0)); err != nil {
@@ -592,7 +592,7 @@ func (w *pair) testPodEnds(t *testing.T) {
 	untilGone(t, w.milan, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "forced"}})
 }
 
-// testStrayPod: one of a DaemonSet that tolerates every taint, for example.
+// testStrayPod tests, for example, a pod of a DaemonSet that tolerates every taint.
 func (w *pair) testStrayPod(t *testing.T) {
 	p := onMilan("default", "stray")
 	w.rome.create(p)
@@ -622,7 +622,7 @@ func (w *pair) testTunnelOfPods(t *testing.T) {
 	until(t, w.rome, p, "ready again", isReady)
 }
 
-// stays deletes a pod of a namespace that is not offloaded any more, while its copy runs.
+// stays deletes a pod of a namespace that is no longer offloaded, while its copy runs.
 func (w *pair) stays(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	until(t, w.rome, mapTo("liqo-tenant-milan"), "about a namespace that goes", func(m *offloadingv1beta1.NamespaceMap) bool {

@@ -19,15 +19,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// A pod is not run and ended with fewer writes of the node's program than these, nor a
-// namespace offloaded and taken back with fewer of the operator's.
+// The limits for the number of writes: of the node's program, to run and end a pod, and of the operator, to
+// offload a namespace and take it back.
 const (
 	fewestOfAPod, mostOfAPod             = 5, 8
 	fewestOfANamespace, mostOfANamespace = 10, 17
 )
 
-// testProgramCrashes ends the program after each of its writes, while a pod is run and
-// ended.
+// testProgramCrashes ends the program after each of its writes, while a pod is run and ended.
 func (w *pair) testProgramCrashes(t *testing.T) {
 	first := sample.Seed(t)
 	for n := range uint64(sample.Of(1, mostOfAPod)) {
@@ -89,8 +88,8 @@ func (w *pair) testOffloadingCrashes(t *testing.T) {
 	w.rome.runDelete(t, ns)
 }
 
-// takenBack waits until milan has a namespace no more whose NamespaceOffloading is gone. An operator that
-// had crashed by then has not seen that, and its admin says it.
+// takenBack waits until milan does not have the namespace any more. Its NamespaceOffloading is gone. An
+// operator that had crashed by then has not seen the deletion, so its admin confirms it.
 func (w *pair) takenBack(t *testing.T, namespace, there string, crashes int64) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -108,7 +107,7 @@ func (w *pair) takenBack(t *testing.T, namespace, there string, crashes int64) {
 	}
 }
 
-// withdraw says what milan is to have no more, as check has an admin do it.
+// withdraw confirms that milan may remove objects, by the command that check shows.
 func (w *pair) withdraw(t *testing.T, text string) {
 	t.Helper()
 	if err := w.rome.Patch(t.Context(), mapTo("liqo-tenant-milan"), mergePatch(fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, peering.AnnotationWithdrawn, text))); err != nil {

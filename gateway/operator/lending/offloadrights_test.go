@@ -18,8 +18,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// ending are pods that are being deleted, and wait for a kubelet: on the virtual node, and
-// on a real one.
+// ending returns pods that are being deleted and wait for a kubelet: one on the virtual node, and one on a
+// real node.
 func (w *pair) ending(t *testing.T, namespace string) (virtual, real *corev1.Pod) {
 	t.Helper()
 	virtual, real = onMilan(namespace, "ending"), onMilan(namespace, "ending-on-real", func(s *corev1.PodSpec) { s.NodeName = "real" })
@@ -39,7 +39,7 @@ func (w *pair) ending(t *testing.T, namespace string) (virtual, real *corev1.Pod
 	return virtual, real
 }
 
-// taken has a pod be as a kubelet, or the program of a virtual node, says when it takes it.
+// taken writes the pod's status as a kubelet, or the program of a virtual node, does when it takes the pod.
 func (w *pair) taken(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	if err := w.rome.Status().Patch(t.Context(), p.DeepCopy(), mergePatch(`{"status":{"hostIP":"192.0.2.9","hostIPs":[{"ip":"192.0.2.9"}]}}`)); err != nil {
@@ -47,8 +47,8 @@ func (w *pair) taken(t *testing.T, p *corev1.Pod) {
 	}
 }
 
-// testProgramsPods tries with the token of a node's program what concerns pods. The first
-// rows show that what is refused afterwards gets to the API server.
+// testProgramsPods makes requests about pods with the token of a node's program. The first rows prove that
+// the later requests reach the API server.
 func (w *pair) testProgramsPods(t *testing.T) {
 	ctx := t.Context()
 	c := w.rome.clientAs(t, w.rome.as("system:serviceaccount:liqo-tenant-milan:liqo-tui-node-milan", "system:serviceaccounts"))
@@ -65,8 +65,8 @@ func (w *pair) testProgramsPods(t *testing.T) {
 	w.rome.create(password)
 	defer w.rome.runDelete(t, password)
 	ends, endsOnReal := w.ending(t, "demo")
-	// Who has the operator's token may make an account that is called as the program of a
-	// real node, and give it a program's rights.
+	// With the operator's token, an attacker may create an account with the name of a real node's program,
+	// and give it a program's rights.
 	posing := w.rome.clientAs(t, w.rome.as("system:serviceaccount:liqo-tenant-milan:liqo-tui-node-real", "system:serviceaccounts"))
 	onReal := func(namespace, name string) *corev1.Pod {
 		p := onMilan(namespace, name, func(s *corev1.PodSpec) { s.NodeName = "real" })
@@ -168,7 +168,7 @@ func (w *pair) testProgramsPods(t *testing.T) {
 	})
 }
 
-// testOperatorsPods tries what an attacker would who has the operator's token.
+// testOperatorsPods makes an attacker's requests with the operator's token.
 func (w *pair) testOperatorsPods(t *testing.T) {
 	ctx := t.Context()
 	c := w.rome.clientAs(t, w.rome.as(operatorUser, "system:serviceaccounts"))
@@ -187,7 +187,7 @@ func (w *pair) testOperatorsPods(t *testing.T) {
 	if err := w.rome.Status().Update(ctx, runs); err != nil {
 		t.Fatal(err)
 	}
-	// Anybody may write so, and the operator makes no mapped namespace of it.
+	// Every user may write this, and the operator makes no mapped namespace for it.
 	marked := onMilan("default", "marked", func(s *corev1.PodSpec) { s.NodeName = "real" })
 	marked.Labels[peering.LabelMadeBy] = peering.MadeByShadowPod
 	w.rome.create(marked)
@@ -206,7 +206,7 @@ func (w *pair) testOperatorsPods(t *testing.T) {
 	if err := w.rome.Delete(ctx, ofKubelet.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	// The program of a virtual node says where a pod is, too, and labels it.
+	// The program of a virtual node also writes the node of a pod, and labels the pod.
 	w.taken(t, of)
 	if err := w.rome.Patch(ctx, of.DeepCopy(), mergePatch(`{"metadata":{"labels":{"liqo.io/shadowPod":"true"}}}`)); err != nil {
 		t.Fatal(err)

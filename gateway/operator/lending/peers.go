@@ -111,7 +111,6 @@ func readPeer(ctx context.Context, c client.Reader, role render.PeeringRole, id 
 	return p, nil
 }
 
-// Reconcile updates the status of one ForeignCluster.
 func (r *peers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	fc := &corev1beta1.ForeignCluster{}
 	if err := r.client.Get(ctx, req.NamespacedName, fc); err != nil {

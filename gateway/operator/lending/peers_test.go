@@ -27,7 +27,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// A provider that says no is not asked every second, and once it says yes, every 15 s.
+// A provider that refuses is not asked every second. When it grants, it is asked every 15 s.
 func TestAProviderThatSaysNoIsAskedEverLater(t *testing.T) {
 	var code atomic.Int32
 	code.Store(http.StatusForbidden)
@@ -56,7 +56,7 @@ func TestAProviderThatSaysNoIsAskedEverLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer from.Forget(client.ObjectKeyFromObject(i))
-	// The certificate's key is another one: then the provider can't be asked at all.
+	// If the key of the certificate is another one, the provider can't be asked.
 	r := &peers{client: c, ask: from.Ask, role: render.PeeringConsumer}
 	r.begin()
 	look := func(want time.Duration) {

@@ -58,7 +58,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// patience is for what comes at once where the machine has nothing else to do.
+// patience is the limit for events that come at once on an idle machine.
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
@@ -66,8 +66,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// authority signs client certificates: those of the test's users, and in the hands of
-// Kubernetes' own controllers those that are asked for by its API.
+// authority signs client certificates: those of the test's users, and, through Kubernetes' own controllers,
+// those that are requested from the API.
 type authority struct {
 	folder string
 	cert   *x509.Certificate
@@ -104,7 +104,7 @@ func newAuthority(folder string) (*authority, error) {
 	return a, nil
 }
 
-// sign is a client certificate for a key, as PEM.
+// sign returns a client certificate for a key, as PEM.
 func (a *authority) sign(key any, subject pkix.Name, from, until time.Time) ([]byte, error) {
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: subject, NotBefore: from, NotAfter: until,
@@ -136,8 +136,8 @@ func (a *authority) AddUser(user envtest.User, base *rest.Config) (*rest.Config,
 	return config, err
 }
 
-// plane is one cluster: a real API server, Kubernetes' own controllers for requests for
-// certificates and for deletions, and our operator with the rights of an installation.
+// plane is one cluster. It has a real API server, Kubernetes' own controllers for certificate requests and
+// deletions, and our operator with the rights of an installation.
 type plane struct {
 	client.Client
 	t         testing.TB
@@ -181,8 +181,8 @@ func newPlane(t testing.TB, id wire.ClusterID, role render.PeeringRole) *plane {
 	return p
 }
 
-// runControllers runs Kubernetes' own: they are in the same program as its API server,
-// under another name.
+// runControllers runs Kubernetes' own controllers. They are in the same program as the API server, under
+// another name.
 func (p *plane) runControllers(admin *envtest.AuthenticatedUser, folder string) {
 	p.t.Helper()
 	kubeconfig, err := admin.KubeConfig()
@@ -212,7 +212,7 @@ func (p *plane) runControllers(admin *envtest.AuthenticatedUser, folder string) 
 	})
 }
 
-// install applies what `liqo-tui install --peering` does.
+// install applies the objects of `liqo-tui install --peering`.
 func (p *plane) install(role render.PeeringRole) {
 	p.t.Helper()
 	objects, err := render.Install(render.InstallParams{ClusterID: p.id, Image: "lab.local/liqo-gateway:dev", Peering: role, APIServer: p.server})
@@ -241,12 +241,12 @@ func (p *plane) install(role render.PeeringRole) {
 
 const operatorUser = "system:serviceaccount:liqo:liqo-tui-operator"
 
-// runOperator runs it until the test ends, with the rights that it has on a cluster.
+// runOperator runs the operator until the test ends, with the rights that it has on a cluster.
 func (p *plane) runOperator(role render.PeeringRole) { p.runOperatorThatEnds(role, 0) }
 
-// runOperatorThatEnds runs it, and has it end after so many of its writes, as if the
-// node had crashed: it does not learn what became of the last one. Another begins then.
-// 0 is for no end.
+// runOperatorThatEnds runs an operator that ends after so many of its writes, as after a crash of its node:
+// it does not get the answer to the last write. Then another operator begins. 0 means that the operator does
+// not end.
 func (p *plane) runOperatorThatEnds(role render.PeeringRole, writes int64) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -284,7 +284,7 @@ func (p *plane) runOperatorThatEnds(role render.PeeringRole, writes int64) {
 	p.t.Cleanup(p.stop)
 }
 
-// crash is a connection to the API server that ends with its process.
+// crash is a connection to the API server that ends with the operator.
 type crash struct {
 	next  http.RoundTripper
 	after int64
@@ -308,7 +308,7 @@ func (c *crash) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errCrashed
 }
 
-// cluster is the plane as the admin's program sees it.
+// cluster returns the plane as the admin's program sees it.
 func (p *plane) cluster() *kube.Cluster { return p.clusterBy(p.config) }
 
 func (p *plane) clusterBy(config *rest.Config) *kube.Cluster {
@@ -328,7 +328,7 @@ func (p *plane) create(o client.Object) {
 	}
 }
 
-// until reads o again and again until it holds.
+// until reads o again and again until the condition is true.
 func until[O client.Object](t testing.TB, p *plane, o O, what string, holds func(O) bool) O {
 	t.Helper()
 	key := client.ObjectKeyFromObject(o)
@@ -359,8 +359,7 @@ func untilGone(t testing.TB, p *plane, o client.Object) {
 	}
 }
 
-// objects are the names of all that there is, but what passes by itself: Events, and
-// the API server's own Leases.
+// objects returns the names of all objects except temporary ones: Events, and the API server's own Leases.
 func (p *plane) objects() []string {
 	p.t.Helper()
 	asked, err := clientdiscovery.NewDiscoveryClientForConfig(p.config)
@@ -423,7 +422,7 @@ func (c consumer) sign(t testing.TB, nonce []byte) []byte {
 	return s
 }
 
-// proxy is an HTTP proxy that connects to wherever it is told.
+// proxy returns the URL of an HTTP proxy that connects to any address.
 func proxy(t testing.TB) string {
 	t.Helper()
 	var open sync.WaitGroup

@@ -30,8 +30,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// TestTenantsThatAreRefused tries to become somebody that one must not be. Each has a
-// namespace with the labels, a nonce, and all else that it needs.
+// TestTenantsThatAreRefused tries to get the rights of others by a Tenant. Each Tenant has a namespace with
+// the labels, a nonce, and everything else that it needs.
 func TestTenantsThatAreRefused(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	requireAPI(t)
@@ -178,7 +178,7 @@ func nonce(t *testing.T) []byte {
 	return n
 }
 
-// gaveNothing: a Tenant that is refused leaves no right, no certificate and no request.
+// gaveNothing tests that a refused Tenant has no right, no certificate and no request.
 func (p *plane) gaveNothing(t *testing.T, namespace string, tenant *authv1beta1.Tenant) {
 	t.Helper()
 	if tenant.Status.AuthParams != nil {
@@ -203,7 +203,7 @@ func (p *plane) gaveNothing(t *testing.T, namespace string, tenant *authv1beta1.
 	}
 }
 
-// untilTold waits for the Event that says why.
+// untilTold waits for the Event with the reason.
 func (p *plane) untilTold(t *testing.T, tenant *authv1beta1.Tenant) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -222,7 +222,7 @@ func (p *plane) untilTold(t *testing.T, tenant *authv1beta1.Tenant) {
 	}
 }
 
-// testOperatorRights tries what somebody would who has the operator's token.
+// testOperatorRights makes an attacker's requests with the operator's token.
 func (p *plane) testOperatorRights(t *testing.T) {
 	c := p.clientAs(t, p.as(operatorUser, "system:serviceaccounts"))
 	ctx := t.Context()

@@ -20,8 +20,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// testRoles has an admin peer the clusters who has the roles that rbac --peering prints.
-// Other namespaces' Secrets stay out of sight.
+// In testRoles, an admin with the roles of rbac --peering peers the clusters. The admin can't read the
+// Secrets of other namespaces.
 func (w *pair) testRoles(t *testing.T) {
 	plan := func(f flows.Facts) flows.Plan {
 		return peer.Plan(peer.Params{Slice: "false", ProxyURL: w.proxy}, nil, [2]string{}, f)
@@ -57,7 +57,7 @@ func (w *pair) testRoles(t *testing.T) {
 	w.run(t, peer.Removing(peer.RemoveOptions{}))
 }
 
-// hidesSecrets: who has this access lists no Secrets but those of the one peer.
+// hidesSecrets tests that this access can list only the Secrets of the one peer.
 func (p *plane) hidesSecrets(t *testing.T, config *rest.Config) {
 	t.Helper()
 	ada, err := client.New(rest.CopyConfig(config), client.Options{Scheme: p.Scheme()})

@@ -17,7 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// csr asks for the certificate of a node's kubelet.
+// csr requests the certificate of a node's kubelet.
 func (w *pair) csr(t *testing.T, node string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -33,7 +33,7 @@ func (w *pair) csr(t *testing.T, node string) []byte {
 	return der
 }
 
-// testAddress has the pod of the node's program be at an address, and then at another one.
+// testAddress moves the pod of the node's program from one address to another.
 func (w *pair) testAddress(t *testing.T) {
 	d := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
 	if err := w.rome.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-milan", Name: "vk-milan"}, d); err != nil {

@@ -30,7 +30,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// TestResources has rome ask milan for resources, with our operators alone.
+// In TestResources, rome requests resources of milan, only with our operators.
 func TestResources(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	requireAPI(t)
@@ -61,7 +61,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// node adds one that takes pods.
+// node adds a node that takes pods.
 func (p *plane) node(name, cpu, memory string) {
 	p.t.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -77,7 +77,7 @@ func slice(namespace, name string) *authv1beta1.ResourceSlice {
 	return &authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// mine is a slice of rome's, as its admin makes one.
+// mine returns a ResourceSlice of rome, as its admin makes it.
 func mine(name, cpu string) *authv1beta1.ResourceSlice {
 	s := peering.ResourceSlice(render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}, peering.SliceParams{
 		Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi")},
@@ -86,7 +86,7 @@ func mine(name, cpu string) *authv1beta1.ResourceSlice {
 	return s
 }
 
-// answered waits until the copy's present request is answered, with this; "" for granted.
+// answered waits until the copy's present request has this answer; "" means granted.
 func (w *pair) answered(t *testing.T, p *plane, s *authv1beta1.ResourceSlice, why string) *authv1beta1.ResourceSlice {
 	t.Helper()
 	return until(t, p, s, "answered with "+why, func(s *authv1beta1.ResourceSlice) bool {
@@ -101,7 +101,7 @@ func (w *pair) answered(t *testing.T, p *plane, s *authv1beta1.ResourceSlice, wh
 	})
 }
 
-// fails has peer fail, and returns why.
+// fails runs peer, which has to fail, and returns the reason.
 func (w *pair) fails(t *testing.T) string {
 	t.Helper()
 	p := w.params
@@ -115,7 +115,7 @@ func (w *pair) fails(t *testing.T) string {
 	return last.Failure().Reason
 }
 
-// sliceConfig is how rome uses the resources.
+// sliceConfig returns the access with which rome uses the resources.
 func (w *pair) sliceConfig(t *testing.T) *rest.Config {
 	t.Helper()
 	s := until(t, w.rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: peering.KubeconfigName("resourceslice-milan")}}, "there", func(*corev1.Secret) bool { return true })
@@ -148,14 +148,14 @@ func (w *pair) testGranted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The name is that of Liqo's controllers.
+	// Liqo's controllers use the same name.
 	if c.Subject.CommonName != peering.SliceUser("milan", "rome").User || len(c.Subject.Organization) != 1 || c.Subject.Organization[0] != "rome" || len(c.Subject.Names) != 2 {
 		t.Errorf("the certificate is for %v", c.Subject)
 	}
 	if config.Host != w.milan.server || c.NotAfter.Sub(c.NotBefore) > peering.CertificateLife+time.Hour {
 		t.Errorf("it is for %s, until %s", config.Host, c.NotAfter)
 	}
-	// There is nothing yet for which it is good.
+	// The certificate allows nothing yet.
 	nobody := w.consumerClient(t, config)
 	for _, list := range []client.ObjectList{&authv1beta1.ResourceSliceList{}, &corev1.PodList{}, &corev1.SecretList{}, &authv1beta1.RenewList{}} {
 		if err := nobody.List(t.Context(), list, client.InNamespace("liqo-tenant-rome")); !apierrors.IsForbidden(err) {
@@ -165,8 +165,8 @@ func (w *pair) testGranted(t *testing.T) {
 	w.access = w.config(t)
 }
 
-// testSliceRights tries what an attacker would with the consumer's real credentials.
-// The first row shows that what is refused afterwards gets to the API server.
+// testSliceRights makes an attacker's requests with the consumer's real credentials. The first row proves
+// that the later requests reach the API server.
 func (w *pair) testSliceRights(t *testing.T) {
 	w.rome.stop() // its operator would take back what it has not asked for
 	c, ctx := w.consumerClient(t, w.access), t.Context()
@@ -182,7 +182,7 @@ func (w *pair) testSliceRights(t *testing.T) {
 	}
 	allowed := good(func(*authv1beta1.ResourceSlice) {})
 	abuses.Permitted(t, "the consumer", "a ResourceSlice", c.Create(ctx, allowed))
-	// milan's own request to rome, if milan used rome's resources too.
+	// This is milan's own request to rome, as if milan used rome's resources too.
 	milans := peering.ResourceSlice(render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}, peering.SliceParams{})
 	w.milan.create(milans)
 	w.milan.create(render.TenantNamespace(render.Tenant{Namespace: "liqo-tenant-turin", Remote: "turin"}))
@@ -276,7 +276,7 @@ func (w *pair) testSliceRights(t *testing.T) {
 			return c.Patch(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: wire.ConsumerAccessName}}, merge(`{"rules":[]}`))
 		},
 	})
-	// A full etcd is an attack.
+	// A full etcd would be an attack.
 	var err error
 	made := 0
 	for ; made < 2*peering.MostSlices && err == nil; made++ {
@@ -289,7 +289,7 @@ func (w *pair) testSliceRights(t *testing.T) {
 	w.milan.runDelete(t, milansMap)
 	w.milan.runDelete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "liqo-tenant-turin"}})
 	w.rome.runOperator(render.PeeringConsumer)
-	// Its operator has seen no slice of these be deleted: they are somebody's to remove.
+	// Its operator has not seen the deletion of these slices, so an admin has to remove them.
 	var left authv1beta1.ResourceSliceList
 	if err := w.milan.List(ctx, &left, client.InNamespace("liqo-tenant-rome")); err != nil {
 		t.Fatal(err)
@@ -301,8 +301,8 @@ func (w *pair) testSliceRights(t *testing.T) {
 	}
 }
 
-// testRefusedSlices are those that the API server takes, and the operator does not. The
-// consumer's own operator is away: it would put them right.
+// testRefusedSlices creates slices that the API server accepts and the operator refuses. The consumer's own
+// operator is away, because it would correct them.
 func (w *pair) testRefusedSlices(t *testing.T) {
 	w.rome.stop()
 	defer w.rome.runOperator(render.PeeringConsumer)
@@ -377,7 +377,7 @@ func (w *pair) testRefusedSlices(t *testing.T) {
 	w.milan.runDelete(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "known"}})
 }
 
-// noRandom is for keys that need none.
+// noRandom is for keys that need no random numbers.
 type noRandom struct{}
 
 func (noRandom) Read([]byte) (int, error) { return 0, fmt.Errorf("this key needs no randomness") }
@@ -393,7 +393,7 @@ func (w *pair) testMoreAndLess(t *testing.T) {
 	if why := w.fails(t); !strings.Contains(why, "milan denies the resources: cpu: 100 asked for; the nodes of milan have 8, of which 8 are not lent yet") {
 		t.Errorf("got %q", why)
 	}
-	// The answer of before is none to another question.
+	// The earlier answer does not answer another question.
 	w.params = was
 	w.peer(t)
 }
@@ -405,7 +405,7 @@ func (w *pair) lend(t *testing.T, text string) {
 	}
 }
 
-// testBounds: what an admin lends at most counts for what was granted, too.
+// testBounds tests that an admin's limit for lending also applies to granted resources.
 func (w *pair) testBounds(t *testing.T) {
 	there := slice("liqo-tenant-rome", "milan")
 	w.lend(t, `"cpu=1"`)
@@ -426,8 +426,8 @@ func (w *pair) testBounds(t *testing.T) {
 	w.answered(t, w.rome, slice("liqo-tenant-milan", "milan"), "")
 }
 
-// testTurns: of two that ask for all, one gets it, and then the other. A node that goes
-// takes nothing from who has it.
+// testTurns tests two consumers that request all resources: one gets them, and then the other. The loss of a
+// node takes nothing from the consumer that has them.
 func (w *pair) testTurns(t *testing.T) {
 	w.rome.create(mine("second", "6"))
 	second, third := slice("liqo-tenant-rome", "second"), slice("liqo-tenant-rome", "third")
@@ -454,7 +454,7 @@ func (w *pair) testTurns(t *testing.T) {
 	w.rome.runDelete(t, slice("liqo-tenant-milan", "third"))
 	untilGone(t, w.milan, third)
 	untilGone(t, w.rome, &authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "resourceslice-third"}})
-	// What somebody deletes there, rome asks for again.
+	// If a slice is deleted on milan, rome requests it again.
 	w.milan.runDeleteNow(t, slice("liqo-tenant-rome", "milan"))
 	w.answered(t, w.milan, slice("liqo-tenant-rome", "milan"), "")
 }
@@ -481,7 +481,7 @@ func (w *pair) testNothingMore(t *testing.T) {
 	untilGone(t, w.milan, slice("liqo-tenant-rome", "second"))
 }
 
-// testSliceWithAnotherKey: an installation that was made again asks anew.
+// testSliceWithAnotherKey tests that a new installation requests again.
 func (w *pair) testSliceWithAnotherKey(t *testing.T) {
 	old := w.sliceConfig(t)
 	w.rome.stop()
@@ -495,7 +495,7 @@ func (w *pair) testSliceWithAnotherKey(t *testing.T) {
 	})
 }
 
-// testSliceRenewal gives the slice a certificate whose last third has begun.
+// testSliceRenewal gives the slice a certificate in the last third of its life.
 func (w *pair) testSliceRenewal(t *testing.T) {
 	now, err := peering.Certificate(w.sliceConfig(t).CertData)
 	if err != nil {
@@ -521,7 +521,7 @@ func (w *pair) testSliceRenewal(t *testing.T) {
 	w.answered(t, w.rome, slice("liqo-tenant-milan", "milan"), "")
 }
 
-// testResourcesEnd: nothing is left on either side.
+// testResourcesEnd tests that no object is left on either side.
 func (w *pair) testResourcesEnd(t *testing.T, before [2][]string) {
 	w.run(t, peer.Removing(peer.RemoveOptions{Consumer: flows.A}))
 	for i, p := range []*plane{w.rome, w.milan} {
@@ -529,7 +529,7 @@ func (w *pair) testResourcesEnd(t *testing.T, before [2][]string) {
 	}
 }
 
-// begun is what is there once the operator has made what it makes by itself.
+// begun returns the objects that exist after the operator's own start.
 func (p *plane) begun(t *testing.T) []string {
 	t.Helper()
 	for _, name := range []string{"pod-cidr", "service-cidr"} {
@@ -538,7 +538,7 @@ func (p *plane) begun(t *testing.T) []string {
 	return p.objects()
 }
 
-// untilLike waits until there is what there was before.
+// untilLike waits until the objects are the same as before.
 func (p *plane) untilLike(t *testing.T, before []string) {
 	t.Helper()
 	var left string

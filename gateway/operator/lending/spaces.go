@@ -22,7 +22,7 @@ import (
 )
 
 // spaces gives the operator its rights in namespaces that an admin has labelled for a peer, and withdraws
-// them when the label is removed. The operator reads Secrets of peers in no other namespace.
+// them when the label is removed. The operator has no right to read Secrets of peers in other namespaces.
 type spaces struct {
 	client  client.Client
 	reader  client.Reader // not cached
@@ -44,7 +44,6 @@ func (r *spaces) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile keeps the operator's RoleBinding in one namespace.
 func (r *spaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ns := &corev1.Namespace{}
 	err := r.client.Get(ctx, client.ObjectKey{Name: req.Name}, ns)
@@ -61,8 +60,8 @@ func (r *spaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if _, err := control.Apply(ctx, r.client, peering.OperatorAccess(ns, r.home)); err != nil {
 		return ctrl.Result{}, err
 	}
-	// An API server takes a moment to act on a binding. A watch that it refuses in this moment would wait a
-	// second or more before it tries again.
+	// An API server needs a moment until a new binding has an effect. A watch that is refused in this moment
+	// would try again only after a second or more.
 	known := &metav1.PartialObjectMetadataList{}
 	known.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	switch err := r.reader.List(ctx, known, client.InNamespace(req.Name), client.Limit(1)); {

@@ -23,8 +23,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// TestManyPodsAbroad has rome put a thousand pods on milan's virtual node, where no node takes
-// them: each is written as often as it has to be, then nobody writes, and nothing is left.
+// In TestManyPodsAbroad, rome puts a thousand pods on milan's virtual node, and no node of milan takes them.
+// Each is written as often as necessary. Then nothing is written, and no object is left.
 func TestManyPodsAbroad(t *testing.T) {
 	requireAPI(t)
 	many := sample.Of(60, 1000)
@@ -87,7 +87,7 @@ func TestManyPodsAbroad(t *testing.T) {
 	t.Logf("figure: they are gone after %s", time.Since(began).Round(time.Millisecond))
 }
 
-// counts waits until there are as many pods here, ShadowPods there and Pods there.
+// counts waits until there are so many pods here, and so many ShadowPods and Pods there.
 func (w *pair) counts(t *testing.T, want int) {
 	t.Helper()
 	var got [3]int
@@ -111,8 +111,8 @@ func (w *pair) counts(t *testing.T, want int) {
 
 var request = regexp.MustCompile(`^apiserver_request_total\{code="2\d\d",.*resource="([^"]*)",.*subresource="([^"]*)",verb="(POST|PUT|PATCH|APPLY|DELETE)",.*\} (\S+)$`)
 
-// writes are how many requests have changed something since the API server began, by verb,
-// resource and subresource. A server-side apply counts as a patch.
+// writes returns the number of changing requests since the start of the API server, by verb, resource and
+// subresource. A server-side apply counts as a patch.
 func (p *plane) writes(t *testing.T) map[string]int {
 	t.Helper()
 	api, err := kubernetes.NewForConfig(p.config)
@@ -138,7 +138,7 @@ func (p *plane) writes(t *testing.T) map[string]int {
 	return all
 }
 
-// heapInUse is the memory of this process after all that nobody uses was freed.
+// heapInUse returns the memory of this process after unused memory was freed.
 func heapInUse() int {
 	var m runtime.MemStats
 	runtime.GC()

@@ -30,7 +30,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// abuse is what must not be possible, and the sentence that refuses it.
+// abuse is a request that has to be refused, and the sentence of the refusal.
 type abuse struct {
 	name string
 	want string
@@ -50,9 +50,8 @@ func tryAll(t *testing.T, who string, attempts []abuse) {
 	}
 }
 
-// testTwinRights tries what an attacker would with the consumer's real credentials, and
-// what nobody may, whoever writes it. Controls show that what is refused gets to where it
-// is judged.
+// testTwinRights makes an attacker's requests with the consumer's real credentials, and requests that nobody
+// may make. Control requests prove that refused requests reach the API server's checks.
 func (l *lent) testTwinRights(t *testing.T) {
 	ctx, c := t.Context(), l.slice
 	s := shadow("demo-rome", "good", nil)
@@ -162,7 +161,7 @@ func (l *lent) testTwinRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	untilGone(t, l.milan, pod)
-	// A consumer that is gone leaves nothing.
+	// A deleted consumer leaves no objects.
 	tenant := &authv1beta1.Tenant{ObjectMeta: object("liqo-tenant-turin", "turin")}
 	if err := l.milan.Delete(ctx, tenant); err != nil {
 		t.Fatal(err)
@@ -171,7 +170,7 @@ func (l *lent) testTwinRights(t *testing.T) {
 	untilGone(t, l.milan, turin.mapped(nil))
 }
 
-// writesInto has the provider's admin say that this account creates things in a mapped namespace.
+// writesInto names, as the provider's admin, an account that may create objects in a mapped namespace.
 func (p *plane) writesInto(t *testing.T, mapped string) {
 	t.Helper()
 	var review authenticationv1.SelfSubjectReview
@@ -188,8 +187,8 @@ func (p *plane) writesInto(t *testing.T, mapped string) {
 	})
 }
 
-// testOthersInTwins has programs of the provider put things where a consumer would read them,
-// with all rights that RBAC can give.
+// In testOthersInTwins, programs of the provider with all rights of RBAC create objects where a consumer
+// would read them.
 func (l *lent) testOthersInTwins(t *testing.T) {
 	ctx := t.Context()
 	as := func(user string, groups ...string) client.Client {
@@ -306,8 +305,7 @@ var hostile = map[string]struct {
 	"an image that is none": {"spec.containers[0].image: Required", "image: Required", func(p *corev1.PodSpec) { p.Containers[0].Image = "" }},
 }
 
-// testRefusedShadowPods asks for hostile pods. No pod is there, or one without what is
-// hostile.
+// testRefusedShadowPods requests hostile pods. No pod is created, or a pod without the hostile part.
 func (l *lent) testRefusedShadowPods(t *testing.T) {
 	for n, name := range slices.Sorted(maps.Keys(hostile)) {
 		row := hostile[name]
@@ -327,8 +325,8 @@ func (l *lent) testRefusedShadowPods(t *testing.T) {
 	}
 }
 
-// testRefusedPods makes hostile pods as the provider's admin: a mistake in our operator
-// could do no more.
+// testRefusedPods creates hostile pods as the provider's admin, because a mistake in our operator could do no
+// more.
 func (l *lent) testRefusedPods(t *testing.T) {
 	admin := client.NewDryRunClient(l.milan.clientAs(t, l.milan.config))
 	pod := func(change func(*corev1.PodSpec)) *corev1.Pod {
@@ -338,7 +336,7 @@ func (l *lent) testRefusedPods(t *testing.T) {
 		return p
 	}
 	abuses.Permitted(t, "an admin", "a pod", admin.Create(t.Context(), pod(func(*corev1.PodSpec) {})))
-	// The policy has a budget: it is enough for what people run.
+	// The policy's cost is limited. The limit is large enough for usual pods.
 	large := pod(func(p *corev1.PodSpec) {
 		c := p.Containers[0]
 		c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
@@ -368,7 +366,7 @@ func (l *lent) testRefusedPods(t *testing.T) {
 	tryAll(t, "an admin", attempts)
 }
 
-// testOperatorOfTwins tries what somebody would who has the operator's token.
+// testOperatorOfTwins makes an attacker's requests with the operator's token.
 func (l *lent) testOperatorOfTwins(t *testing.T) {
 	ctx := t.Context()
 	c := l.milan.clientAs(t, l.milan.as(operatorUser, "system:serviceaccounts"))

@@ -27,7 +27,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// lent is what a consumer has on milan, with its real credentials.
+// lent is a consumer on milan, with its real credentials.
 type lent struct {
 	id       wire.ClusterID
 	milan    *plane
@@ -67,7 +67,7 @@ func lend(t testing.TB, milan *plane, id wire.ClusterID, amounts corev1.Resource
 	return l
 }
 
-// ask has the consumer ask for resources.
+// ask requests resources as the consumer.
 func (l *lent) ask(t testing.TB, name string, amounts corev1.ResourceList) *authv1beta1.ResourceSlice {
 	t.Helper()
 	s := peering.SliceCopy(slice("", name), l.id, l.namespace())
@@ -90,7 +90,7 @@ func (l *lent) mapped(names map[string]string) *offloadingv1beta1.NamespaceMap {
 	}, l.id, l.namespace())
 }
 
-// maps has the consumer map its namespaces to these.
+// maps requests these mapped namespaces as the consumer.
 func (l *lent) maps(t testing.TB, names map[string]string) *offloadingv1beta1.NamespaceMap {
 	t.Helper()
 	m := l.mapped(names)
@@ -110,8 +110,7 @@ func (l *lent) maps(t testing.TB, names map[string]string) *offloadingv1beta1.Na
 	return m
 }
 
-// says waits until milan has said of a namespace of the consumer what is wanted; "" for
-// nothing.
+// says waits until milan reports this state of a namespace of the consumer; "" for no report.
 func (l *lent) says(t testing.TB, original string, phase offloadingv1beta1.MappingPhase) {
 	t.Helper()
 	until(t, l.milan, l.mapped(nil), fmt.Sprintf("with %q for %s", phase, original), func(m *offloadingv1beta1.NamespaceMap) bool {
@@ -141,13 +140,13 @@ func (l *lent) want(t testing.TB, s *offloadingv1beta1.ShadowPod) {
 	}
 }
 
-// has waits until a ShadowPod's pod is there.
+// has waits until a ShadowPod's pod exists.
 func (l *lent) has(t testing.TB, s *offloadingv1beta1.ShadowPod) *corev1.Pod {
 	t.Helper()
 	return until(t, l.milan, podOf(s), "made", func(p *corev1.Pod) bool { return p.DeletionTimestamp == nil })
 }
 
-// refused waits until it is said why a ShadowPod has no pod.
+// refused waits for the reason that a ShadowPod has no pod.
 func (l *lent) refused(t testing.TB, s *offloadingv1beta1.ShadowPod, why string) {
 	t.Helper()
 	until(t, l.milan, s, "refused with "+why, func(s *offloadingv1beta1.ShadowPod) bool {
@@ -158,8 +157,7 @@ func (l *lent) refused(t testing.TB, s *offloadingv1beta1.ShadowPod, why string)
 	}
 }
 
-// TestTwins has consumers run pods on milan, by Liqo's contract and their real
-// credentials.
+// In TestTwins, consumers run pods on milan, with Liqo's contract and their real credentials.
 func TestTwins(t *testing.T) {
 	requireAPI(t)
 	abuses.Begin(t)
@@ -210,7 +208,7 @@ func (l *lent) testNamespace(t *testing.T) {
 		until(t, l.milan, &corev1.ResourceQuota{ObjectMeta: meta}, "counted", func(q *corev1.ResourceQuota) bool { return len(q.Status.Used) == 2 })
 	}
 	furnished()
-	// What others change is put right.
+	// The operator restores what others change.
 	before := ns.DeepCopy()
 	ns.Labels["pod-security.kubernetes.io/enforce"] = "privileged"
 	if err := l.milan.Patch(t.Context(), ns, client.MergeFrom(before)); err != nil {
@@ -224,7 +222,7 @@ func (l *lent) testNamespace(t *testing.T) {
 		}
 	}
 	furnished()
-	// A node that joins is not for consumers' pods, either.
+	// A node that joins later is closed to consumers' pods, too.
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "joins"}}
 	l.milan.create(n)
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeExternalIP, Address: "198.51.100.9"}}
@@ -266,7 +264,7 @@ func (l *lent) testPod(t *testing.T) {
 		until(t, l.milan, s, "of phase "+string(phase), func(s *offloadingv1beta1.ShadowPod) bool { return s.Status.Phase == phase })
 	}
 	phase(p, corev1.PodRunning)
-	// Somebody deletes it: the consumer still wants it.
+	// A user deletes the pod, and the consumer still wants it.
 	if err := l.milan.Delete(t.Context(), p, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +276,7 @@ func (l *lent) testPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, l.milan, again, "labelled", func(p *corev1.Pod) bool { return p.Labels["version"] == "2" && p.UID == again.UID })
-	// Its work is done: it is not made again.
+	// The pod has ended its work, and is not created again.
 	phase(again, corev1.PodSucceeded)
 	if err := l.milan.Delete(t.Context(), again, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
@@ -297,7 +295,7 @@ func (l *lent) testPod(t *testing.T) {
 	}
 }
 
-// counted is what pods of a consumer have of the CPU, and how many there are.
+// counted returns the CPU that a consumer's pods request, and the number of its pods.
 func (l *lent) counted(t testing.TB) (cpu resource.Quantity, pods int) {
 	t.Helper()
 	var all corev1.PodList
@@ -310,8 +308,8 @@ func (l *lent) counted(t testing.TB) (cpu resource.Quantity, pods int) {
 	return cpu, len(all.Items)
 }
 
-// testPurse asks for 60 pods in three namespaces at once, where 20 have room. Each namespace's
-// quota would have room for 20.
+// testPurse requests 60 pods in three namespaces at once. The resources are enough for 20. Each namespace's
+// quota alone would allow 20.
 func (l *lent) testPurse(t *testing.T) {
 	names := []string{"demo-rome", "two-rome", "three-rome"}
 	l.maps(t, map[string]string{"demo": "demo-rome", "two": "two-rome", "three": "three-rome"})
@@ -365,7 +363,7 @@ func (l *lent) testPurse(t *testing.T) {
 	for _, s := range waiting() {
 		l.refused(t, s, "cpu: 100m asked for, and so much is not free now of the 2 that were granted")
 	}
-	// What one gives back, another gets.
+	// Another pod gets the resources that a pod gives back.
 	for _, s := range all {
 		if !slices.Contains(waiting(), s) {
 			if err := l.slice.Delete(t.Context(), s); err != nil {
@@ -376,7 +374,7 @@ func (l *lent) testPurse(t *testing.T) {
 		}
 	}
 	full(20)
-	// One that has ended counts nothing.
+	// A pod that has ended does not count.
 	var pods corev1.PodList
 	if err := l.milan.List(t.Context(), &pods, client.InNamespace("two-rome")); err != nil {
 		t.Fatal(err)
@@ -387,7 +385,7 @@ func (l *lent) testPurse(t *testing.T) {
 	}
 	most = resource.MustParse("2100m")
 	full(21)
-	// More is granted: more fit.
+	// If more is granted, more pods fit.
 	more := l.ask(t, "more", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourcePods: resource.MustParse("50")})
 	most = resource.MustParse("3100m")
 	full(31)
@@ -435,11 +433,11 @@ func (l *lent) testNames(t *testing.T) {
 	}
 }
 
-// An operator makes this many writes at most for a namespace and two pods in it.
+// mostTwinWrites is the largest number of an operator's writes for a namespace and two pods in it.
 const mostTwinWrites = 14
 
-// testTwinCrashes ends the operator after each of its writes. Another goes on, and in the
-// end there is as much as if nothing had happened.
+// testTwinCrashes ends the operator after each of its writes. Another operator continues, and the result is
+// the same as without crashes.
 func (l *lent) testTwinCrashes(t *testing.T) {
 	first := sample.Seed(t)
 	for n := range uint64(sample.Of(1, mostTwinWrites)) {
@@ -468,7 +466,7 @@ func (l *lent) testTwinCrashes(t *testing.T) {
 			untilGone(t, l.milan, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "liqo-tui-twin"}})
 		})
 	}
-	// All is given back: there is room for as many as before.
+	// All resources are given back, so there is room for as many pods as before.
 	var all []*offloadingv1beta1.ShadowPod
 	for n := range 20 {
 		s := shadow("two-rome", fmt.Sprintf("room-%d", n), nil)
@@ -483,7 +481,7 @@ func (l *lent) testTwinCrashes(t *testing.T) {
 	}
 }
 
-// testTwinsEnd: rights go first, and nothing is left.
+// testTwinsEnd tests that the rights are removed first, and that no object is left.
 func (l *lent) testTwinsEnd(t *testing.T) {
 	s := shadow("demo-rome", "last", nil)
 	l.want(t, s)
@@ -491,7 +489,7 @@ func (l *lent) testTwinsEnd(t *testing.T) {
 	abuses.Permitted(t, "the consumer", "read its ShadowPod", l.slice.Get(t.Context(), client.ObjectKeyFromObject(s), s.DeepCopy()))
 	untilGone(t, l.milan, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "three-rome"}})
 	l.says(t, "three", "") // it is gone
-	// Pods that kubelets run end when they want to, as far as they may.
+	// Pods that kubelets run use their whole grace period, up to the limit.
 	running := map[string]*corev1.Pod{}
 	for name, grace := range map[string]int64{"hasty": 5, "patient": 600, "leaving": 600} {
 		s := shadow("demo-rome", name, func(s *offloadingv1beta1.ShadowPod) { s.Spec.Pod.TerminationGracePeriodSeconds = new(grace) })
@@ -510,7 +508,7 @@ func (l *lent) testTwinsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends("leaving", 600) // its owner ends it
-	// Drained: the rights go, and the namespaces.
+	// When the Tenant is drained, the rights and the namespaces are removed.
 	tenant := until(t, l.milan, tenantIn(l.milan), "there", func(*authv1beta1.Tenant) bool { return true })
 	tenant.Spec.TenantCondition = authv1beta1.TenantConditionDrained
 	if err := l.milan.Update(t.Context(), tenant); err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// TestAPeeringUserIsBounded tries what an attacker would who has the file of a consumer's
-// admin. The first rows show that what is refused afterwards gets to the API server.
+// TestAPeeringUserIsBounded makes an attacker's requests with the file of a consumer's admin. The first rows
+// prove that the later requests reach the API server.
 func TestAPeeringUserIsBounded(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	requireAPI(t)
@@ -32,7 +32,7 @@ func TestAPeeringUserIsBounded(t *testing.T) {
 	}
 	ctx, admin := t.Context(), milan.Client
 	c := milan.clientAs(t, milan.as("system:serviceaccount:liqo-tenant-rome:"+peering.UserName, "system:serviceaccounts"))
-	// It writes as plans do.
+	// apply writes as plans do.
 	apply := func(o wire.Object) error {
 		u, err := apply.Wanted(o)
 		if err != nil {
@@ -72,7 +72,7 @@ func TestAPeeringUserIsBounded(t *testing.T) {
 	}
 	may("a nonce", func() error { return apply(peering.Nonce(rome)) })
 	may("a Configuration", func() error { return apply(configuration()) })
-	// Its ranges may be what nodes know by their default route only: a resolver, a VPN.
+	// Nodes may know its ranges only by their default route, for example a resolver or a VPN.
 	seen := until(t, milan, configuration(), "with ranges", func(c *networkingv1beta1.Configuration) bool { return c.Status.Remote != nil })
 	said, got := configuration().Spec.Remote.CIDR, seen.Status.Remote.CIDR
 	if len(got.Pod) != 1 || len(got.External) != 1 || got.Pod[0] == said.Pod[0] || got.External[0] == said.External[0] {

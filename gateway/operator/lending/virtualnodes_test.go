@@ -37,8 +37,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// TestVirtualNode has rome ask milan for a virtual node. Both operators and the node's
-// program have the rights that they have on a cluster.
+// In TestVirtualNode, rome requests a virtual node of milan. Both operators and the node's program have the
+// rights that they have on a cluster.
 func TestVirtualNode(t *testing.T) {
 	t.Parallel() // it waits, most of the time
 	requireAPI(t)
@@ -76,11 +76,11 @@ func TestVirtualNode(t *testing.T) {
 	}
 }
 
-// programPatience is a program's. A test has not the usual time.
+// programPatience is the patience of a program, shorter than usual, because a test has less time.
 const programPatience = 6 * time.Second
 
-// runPrograms plays kubelet, and Kubernetes' controllers of Deployments, for the programs
-// of virtual nodes.
+// runPrograms acts as the kubelet and as Kubernetes' controller of Deployments for the programs of virtual
+// nodes.
 func (p *plane) runPrograms() {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -151,7 +151,7 @@ func (p *plane) runProgram(ctx context.Context, d *appsv1.Deployment) {
 	}
 }
 
-// valve is a way that can be shut.
+// valve is a network path that can be closed.
 type valve struct {
 	url  string
 	mu   sync.Mutex
@@ -217,7 +217,7 @@ func lease() *coordinationv1.Lease {
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "milan"}}
 }
 
-// says reports whether a Node has a condition with a text in its message.
+// says returns whether a Node has a condition with a text in its message.
 func says(what corev1.NodeConditionType, status corev1.ConditionStatus, message string) func(*corev1.Node) bool {
 	return func(n *corev1.Node) bool {
 		return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -256,7 +256,7 @@ func (w *pair) testNodeAppears(t *testing.T) {
 	until(t, w.rome, virtual(), "running", func(v *offloadingv1beta1.VirtualNode) bool {
 		return len(v.Status.Conditions) == 2 && v.Status.Conditions[0].Status == "Running" && v.Status.Conditions[1].Status == "Running"
 	})
-	// From the grant on, without what comes before it.
+	// The steps from the grant on are repeated, without the earlier steps.
 	w.rome.runDelete(t, slice("liqo-tenant-milan", "milan"))
 	untilGone(t, w.rome, member())
 	w.ask(t, "cpu=2", "memory=2Gi")
@@ -267,7 +267,7 @@ func (w *pair) testNodeAppears(t *testing.T) {
 	w.peer(t)
 }
 
-// ask asks for resources, and a virtual node.
+// ask requests resources and a virtual node.
 func (w *pair) ask(t *testing.T, amounts ...string) {
 	t.Helper()
 	resources, err := peering.Amounts(amounts)
@@ -290,7 +290,7 @@ func (w *pair) testNodeFollows(t *testing.T) {
 		return n.Status.Capacity.Cpu().String() == "2" && n.Status.Capacity.StorageEphemeral().IsZero()
 	})
 	w.peer(t)
-	// What is taken back is no node's any more, and the Node stays to say so.
+	// Resources that are taken back belong to no node any more. The Node stays and shows this.
 	w.lend(t, `"cpu=1"`)
 	until(t, w.rome, member(), "not ready", says(corev1.NodeReady, corev1.ConditionFalse, "milan grants nothing: cpu: 2 asked for; rome may have 1"))
 	w.lend(t, `null`)
@@ -298,8 +298,8 @@ func (w *pair) testNodeFollows(t *testing.T) {
 	w.testNodeIsLabelled(t)
 }
 
-// testNodeIsLabelled: the node has the architecture of the provider's nodes as long as they have one. A
-// label that an admin has set stays.
+// testNodeIsLabelled tests that the node has the architecture of the provider's nodes while they have the
+// same one. A label that an admin has set stays.
 func (w *pair) testNodeIsLabelled(t *testing.T) {
 	label := func(p *plane, node, text string) {
 		t.Helper()
@@ -329,7 +329,7 @@ func (w *pair) testNodeIsLabelled(t *testing.T) {
 	}
 }
 
-// lendDisk gives a node of the provider what it had none of.
+// lendDisk gives a node of the provider a resource that it did not have.
 func (p *plane) lendDisk(t *testing.T) {
 	t.Helper()
 	n := until(t, p, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}, "there", func(*corev1.Node) bool { return true })
@@ -339,7 +339,7 @@ func (p *plane) lendDisk(t *testing.T) {
 	}
 }
 
-// testNodeIsPutRight: what is others' in a Node stays, and what is ours comes back.
+// testNodeIsPutRight tests that others' fields of a Node stay, and that our fields are restored.
 func (w *pair) testNodeIsPutRight(t *testing.T) {
 	change := func(change func(*corev1.Node)) {
 		t.Helper()
@@ -370,7 +370,7 @@ func (w *pair) testNodeIsPutRight(t *testing.T) {
 	})
 	w.rome.runDeleteNow(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "vk-milan"}})
 	until(t, w.rome, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "vk-milan"}}, "there again", func(d *appsv1.Deployment) bool { return d.Status.AvailableReplicas == 1 })
-	// Tokens of an account that was deleted are refused: the program is replaced.
+	// Tokens of a deleted account are refused, so the program is replaced.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "liqo-tui-node-milan"}}
 	was := until(t, w.rome, account, "there", func(*corev1.ServiceAccount) bool { return true }).UID
 	w.rome.runDeleteNow(t, account)
@@ -380,7 +380,7 @@ func (w *pair) testNodeIsPutRight(t *testing.T) {
 	})
 }
 
-// testTunnel has a gateway report, and fall silent.
+// In testTunnel, a gateway reports, and then stops to report.
 func (w *pair) testTunnel(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", Labels: map[string]string{"liqo.io/remote-cluster-id": "milan"}}
 	until(t, w.rome, member(), "without a tunnel to speak of", func(n *corev1.Node) bool { return len(n.Status.Conditions) == 1 })
@@ -407,7 +407,7 @@ func (w *pair) testTunnel(t *testing.T) {
 	if !says(corev1.NodeReady, corev1.ConditionTrue, "")(n) {
 		t.Error("the tunnel is down, and the API server answers: the node is not ready")
 	}
-	// By the report's own clock it is old from the start: clocks differ.
+	// By the clock of the report, the report is old from the start, because clocks differ.
 	report(networkingv1beta1.Connected, `{"at":"2026-01-01T00:00:02Z","intervalSeconds":1}`)
 	until(t, w.rome, member(), "connected again", says(corev1.NodeNetworkUnavailable, corev1.ConditionFalse, "connected"))
 	until(t, w.rome, member(), "without a report", says(corev1.NodeNetworkUnavailable, corev1.ConditionTrue, "its gateway has not reported for"))
@@ -426,7 +426,7 @@ func (w *pair) testAway(t *testing.T, way *valve) {
 	if n.Status.Capacity.Cpu().String() != "2" {
 		t.Errorf("it has %v", n.Status.Capacity)
 	}
-	// The operator notices by itself, within 15 s.
+	// The operator notices this without an event, within 15 s.
 	until(t, w.rome, &corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}}, "without an answer", func(fc *corev1beta1.ForeignCluster) bool {
 		return slices.ContainsFunc(fc.Status.Conditions, func(c corev1beta1.Condition) bool { return c.Reason == "APIServerSilent" })
 	})
@@ -437,7 +437,7 @@ func (w *pair) testAway(t *testing.T, way *valve) {
 	t.Logf("figure: ready again %s after the provider came back", time.Since(began).Round(100*time.Millisecond))
 }
 
-// testNodeWithoutAccess: the provider answers its program, and the cluster has no access.
+// testNodeWithoutAccess tests a provider that answers its program, while the cluster has no access.
 func (w *pair) testNodeWithoutAccess(t *testing.T) {
 	w.condition(t, authv1beta1.TenantConditionDrained)
 	until(t, w.rome, member(), "not ready", says(corev1.NodeReady, corev1.ConditionFalse, "forbidden"))
@@ -445,7 +445,8 @@ func (w *pair) testNodeWithoutAccess(t *testing.T) {
 	until(t, w.rome, member(), "ready again", says(corev1.NodeReady, corev1.ConditionTrue, ""))
 }
 
-// testNodeByHand: whoever may make a VirtualNode names no Secret that is not for it.
+// testNodeByHand tests that a user with the right to create VirtualNodes can't name the Secret of another
+// one.
 func (w *pair) testNodeByHand(t *testing.T) {
 	v := virtual()
 	v.Name = "mine"
@@ -460,7 +461,7 @@ func (w *pair) testNodeByHand(t *testing.T) {
 	w.rome.runDelete(t, v)
 }
 
-// testNodeOfAnother: a node of the cluster's own is left alone.
+// testNodeOfAnother tests that the cluster's own node stays unchanged.
 func (w *pair) testNodeOfAnother(t *testing.T) {
 	w.rome.node("taken", "4", "8Gi")
 	s := mine("taken", "1")
@@ -480,8 +481,8 @@ func (w *pair) testNodeOfAnother(t *testing.T) {
 	w.rome.runDelete(t, n)
 }
 
-// testNodeDeleted: a VirtualNode that somebody deletes comes back as long as its slice
-// asks for one, also with the operator away meanwhile.
+// testNodeDeleted tests that a deleted VirtualNode comes back while its slice requests one, also after a time
+// without the operator.
 func (w *pair) testNodeDeleted(t *testing.T) {
 	was := until(t, w.rome, virtual(), "there", func(*offloadingv1beta1.VirtualNode) bool { return true }).UID
 	w.rome.runDeleteNow(t, virtual())
@@ -497,7 +498,7 @@ func (w *pair) testNodeDeleted(t *testing.T) {
 	w.peer(t)
 }
 
-// nodeGone waits until nothing of the virtual node is left.
+// nodeGone waits until no object of the virtual node is left.
 func (w *pair) nodeGone(t *testing.T) {
 	t.Helper()
 	for _, o := range []client.Object{
@@ -513,7 +514,7 @@ func (w *pair) nodeGone(t *testing.T) {
 	until(t, w.rome, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "liqo-tui-node"}}, "empty", func(b *rbacv1.RoleBinding) bool { return len(b.Subjects) == 0 })
 }
 
-// testNodeNotWanted: the resources stay, and the node goes.
+// testNodeNotWanted tests that the resources stay, and the node is removed.
 func (w *pair) testNodeNotWanted(t *testing.T) {
 	w.node = false
 	w.peer(t)

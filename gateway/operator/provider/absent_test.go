@@ -17,7 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// A namespace of a consumer goes with what was seen to be deleted, and with nothing that is absent.
+// A consumer's namespace is removed after a deletion that was seen, and not because an object is absent.
 func TestATwinIsNotRemovedForWhatIsAbsent(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, authv1beta1.AddToScheme, offloadingv1beta1.AddToScheme} {
@@ -96,7 +96,7 @@ func TestATwinIsNotRemovedForWhatIsAbsent(t *testing.T) {
 	}
 }
 
-// A map removes what it has asked for itself. One that is younger may have been made again.
+// A map removes namespaces that it has requested itself. A younger map may have been created again.
 func TestAMapRemovesWhatItHasAskedFor(t *testing.T) {
 	mapped := peering.MappedNamespace(&offloadingv1beta1.NamespaceMap{}, "rome", "demo", "demo-rome")
 	mapped.CreationTimestamp = metav1.Unix(2, 0)

@@ -23,7 +23,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// signingTime is how long Kubernetes may take to sign. It usually takes 30 to 190 ms.
+// signingTime is the longest time to wait for Kubernetes to sign. It usually takes 30 to 190 ms.
 const signingTime = 30 * time.Second
 
 // signer lets Kubernetes sign the certificates of consumers.
@@ -44,7 +44,7 @@ func ownerIn(annotation string) handler.EventHandler {
 	})
 }
 
-// stored returns the Secret with the certificate that was signed before; nil if there is none.
+// stored returns the Secret with the earlier certificate; nil if there is none.
 func (r *signer) stored(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
 	switch err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); {
@@ -66,8 +66,8 @@ func holds(s *corev1.Secret, of peering.Certified) bool {
 }
 
 // certificate returns the certificate of an accepted consumer; nil while there is none. It requests a new one
-// when the last third of the present one's life begins, or when the cluster has another certificate
-// authority. again is the time until the next call; with 0, a change causes it.
+// at the beginning of the last third of the certificate's life, or when the cluster has another certificate
+// authority. again is the time until the next call. 0 means that an event causes the next call.
 func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *corev1.Secret, now time.Time) (certificate []byte, again time.Duration, err error) {
 	mark, err := r.authority.Mark(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *
 		}
 	}
 	// The name of a request depends on owner, key, authority and period. So the request of an earlier attempt
-	// is found again, and any other certificate gets a request of its own.
+	// is found again, and each certificate has its own request.
 	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(of.Owner.GetUID()), of.CSR, last, []byte(mark)}, []byte{0}))
 	request, err := r.request(ctx, of, fmt.Sprintf("liqo-tui-%s-%x", of.Consumer, sum[:8]))
 	if err != nil {
@@ -150,7 +150,7 @@ func (r *signer) request(ctx context.Context, of peering.Certified, name string)
 	return live, nil
 }
 
-// asks reports whether the live request asks for the same as want.
+// asks reports whether the requests live and want ask for the same certificate.
 func asks(live, want *certificatesv1.CertificateSigningRequest) bool {
 	a, b := live.Spec, want.Spec
 	if len(a.Usages) != len(b.Usages) || !bytes.Equal(a.Request, b.Request) || a.SignerName != b.SignerName || a.ExpirationSeconds == nil || *a.ExpirationSeconds != *b.ExpirationSeconds {
@@ -165,7 +165,7 @@ func asks(live, want *certificatesv1.CertificateSigningRequest) bool {
 }
 
 // forget removes the signing requests and the certificate of an owner that is gone. Kubernetes' garbage
-// collector would remove them too, but discovers new kinds only every 30 s.
+// collector would remove them, too, but it discovers new kinds only every 30 s.
 func (r *signer) forget(ctx context.Context, mark, kind string, owner client.ObjectKey, secret string) error {
 	var errs []error
 	var requests certificatesv1.CertificateSigningRequestList
@@ -176,7 +176,7 @@ func (r *signer) forget(ctx context.Context, mark, kind string, owner client.Obj
 		}
 	}
 	switch err := r.client.Get(ctx, client.ObjectKey{Name: owner.Namespace}, &corev1.Namespace{}); {
-	case apierrors.IsNotFound(err): // without its label, the operator may not read Secrets there
+	case apierrors.IsNotFound(err): // the namespace has no label of a peer, so the operator may not read Secrets there
 	case err != nil:
 		errs = append(errs, err)
 	default:
@@ -189,7 +189,6 @@ func (r *signer) forget(ctx context.Context, mark, kind string, owner client.Obj
 	return errors.Join(errs...)
 }
 
-// isLeftBy reports whether o belongs to an owner of this kind and name.
 func isLeftBy(o client.Object, kind, name string) bool {
 	owner := metav1.GetControllerOf(o)
 	return owner != nil && owner.Kind == kind && owner.Name == name

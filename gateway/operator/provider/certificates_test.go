@@ -22,8 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// A certificate that was signed under another authority is good for nothing once that is
-// gone, however long it is to live.
+// A certificate of a former authority is useless when that authority is gone, however long it is valid.
 func TestAnotherAuthorityIsAnotherCertificate(t *testing.T) {
 	private, public, err := peering.NewKey(rand.Reader)
 	if err != nil {
@@ -98,7 +97,7 @@ func TestAnotherAuthorityIsAnotherCertificate(t *testing.T) {
 	if same, _ := look(); !bytes.Equal(same, second) {
 		t.Error("it is signed again and again")
 	}
-	// Clients are known by another authority than the server.
+	// Clients have another authority than the server.
 	clients := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication"}, Data: map[string]string{"client-ca-file": "second\n"}}
 	if err := c.Create(t.Context(), clients); err != nil {
 		t.Fatal(err)

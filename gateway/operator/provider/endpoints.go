@@ -26,29 +26,30 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// endpoints makes EndpointSlices for consumers' Services on this cluster, with the Services' pods on the
-// consumer. The pods are ready endpoints as long as the tunnel carries packets.
+// endpoints makes EndpointSlices for consumers' Services on this cluster. They contain those pods of the
+// Services that run on the consumer, as ready endpoints while the tunnel carries packets.
 type endpoints struct {
 	base
 
 	mu        sync.Mutex
 	followers map[string]*network.Follower // by tenant namespace
-	told      map[string]way               // the state of a tunnel that was acted on last, by tenant namespace
+	told      map[string]way               // the last state of a tunnel to which news has reacted, by tenant namespace
 	held      map[client.ObjectKey]held    // by ShadowEndpointSlice
 	sums      map[string]int               // of held, by tenant namespace
 }
 
-// held is how many endpoints a ShadowEndpointSlice of a tenant namespace has here.
+// held is the number of endpoints of a ShadowEndpointSlice of a tenant namespace.
 type held struct {
 	tenant string
 	count  int
 }
 
-// mostEndpoints is how many endpoints a consumer may have here in all its mapped namespaces together:
-// kube-proxy writes all of them on each node. No quota counts endpoints, and quotas are of one namespace.
+// mostEndpoints is the largest number of endpoints of a consumer in all its mapped namespaces, because
+// kube-proxy writes all of them on each node. No quota counts endpoints, and a quota is only for one
+// namespace.
 const mostEndpoints = 10_000
 
-// way is what the EndpointSlices of a consumer depend on.
+// way is the state of the tunnel that the EndpointSlices of a consumer depend on.
 type way struct {
 	ranges string
 	passes bool
@@ -81,7 +82,7 @@ func (r *endpoints) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// tunnel returns how this cluster reaches the consumer's pods, and whether packets pass.
+// tunnel returns the ranges by which this cluster reaches the consumer's pods, and the state of the tunnel.
 func (r *endpoints) tunnel(ctx context.Context, namespace string) (network.Ranges, network.Tunnel, error) {
 	conf, err := r.network(ctx, namespace)
 	if err != nil {
@@ -140,7 +141,6 @@ func (r *endpoints) shadowsIn(ctx context.Context, namespace string, which ...cl
 	return out
 }
 
-// Reconcile makes or removes the EndpointSlice of one ShadowEndpointSlice.
 func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	mapped := &corev1.Namespace{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: req.Namespace}, mapped); err != nil || !peering.IsMapped(mapped) || mapped.DeletionTimestamp != nil {
@@ -168,7 +168,7 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	}
 	theirs, why, err := r.leads(ctx, s, id)
 	switch {
-	case err != nil: // the owner of the Service is unknown: the endpoints stay
+	case err != nil: // the owner of the Service is unknown, so the endpoints stay
 		return ctrl.Result{}, err
 	case !theirs:
 		return ctrl.Result{}, errors.Join(r.remove(ctx, req), client.IgnoreNotFound(control.Complain(ctx, r.client, r.recorder, s, why)))
@@ -192,14 +192,14 @@ func (r *endpoints) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	var again time.Duration
-	if !tunnel.Until.IsZero() { // no event tells that a gateway has stopped reporting
+	if !tunnel.Until.IsZero() { // there is no event when a gateway stops reporting
 		again = max(time.Until(tunnel.Until), 0) + time.Second
 	}
 	return ctrl.Result{RequeueAfter: again}, client.IgnoreNotFound(control.Complain(ctx, r.client, r.recorder, s, nil))
 }
 
-// leads reports whether the Service of s belongs to the consumer. why is set if it belongs to somebody else.
-// If the Service does not exist yet, its creation is an event.
+// leads reports whether the Service of s belongs to the consumer. why is set if it does not. If the Service
+// does not exist yet, its creation is an event.
 func (r *endpoints) leads(ctx context.Context, s *offloadingv1beta1.ShadowEndpointSlice, id wire.ClusterID) (theirs bool, why, err error) {
 	key := client.ObjectKey{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
 	service := &corev1.Service{}
@@ -220,8 +220,8 @@ func (r *endpoints) leads(ctx context.Context, s *offloadingv1beta1.ShadowEndpoi
 	return false, fmt.Errorf("%sService %s is not of cluster %s, which has endpoints for its own Services only", wire.ProblemRefused, key.Name, id), nil
 }
 
-// silent makes news react to the next report in any case. Here the passing of time has shown that packets
-// don't pass, so the next report may equal the last one.
+// silent makes news react to the next report in any case. The time since the last report has shown that
+// packets don't pass, so the next report may equal the last one.
 func (r *endpoints) silent(namespace string, tunnel network.Tunnel) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -230,8 +230,8 @@ func (r *endpoints) silent(namespace string, tunnel network.Tunnel) {
 	}
 }
 
-// hold counts the endpoints of a ShadowEndpointSlice. The error says that its consumer has too many: then none
-// of them count.
+// hold counts the endpoints of a ShadowEndpointSlice. If its consumer has too many, hold counts none of them,
+// and returns an error.
 func (r *endpoints) hold(tenant string, key client.ObjectKey, count int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -244,14 +244,14 @@ func (r *endpoints) hold(tenant string, key client.ObjectKey, count int) error {
 	return nil
 }
 
-// release is for a ShadowEndpointSlice that has no endpoints here any more.
+// release forgets a ShadowEndpointSlice that has no endpoints here any more.
 func (r *endpoints) release(key client.ObjectKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.uncount(key)
 }
 
-// uncount is release for a caller that holds the lock.
+// uncount is the same as release, for a caller that holds the lock.
 func (r *endpoints) uncount(key client.ObjectKey) {
 	was := r.held[key]
 	delete(r.held, key)

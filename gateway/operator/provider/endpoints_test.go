@@ -25,8 +25,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// kube-proxy of each node writes all endpoints, so a consumer has so many in all its namespaces
-// together, and takes nothing from another one.
+// kube-proxy on each node writes all endpoints. So a consumer has a limit for all its namespaces together,
+// and takes nothing from another consumer.
 func TestAConsumersEndpointsAreBounded(t *testing.T) {
 	const each, fit = 10, 2
 	var objects []client.Object
@@ -90,7 +90,7 @@ func TestAConsumersEndpointsAreBounded(t *testing.T) {
 			t.Errorf("again: made %t, %q", made, problem)
 		}
 	}
-	// What goes leaves room: a ShadowEndpointSlice, and a namespace with all that is in it.
+	// A deleted object leaves room: a ShadowEndpointSlice, or a namespace with all its objects.
 	for i, gone := range []client.Object{
 		&offloadingv1beta1.ShadowEndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: requests[0].Namespace, Name: "web"}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: requests[1].Namespace}},

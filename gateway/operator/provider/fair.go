@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// fair orders a queue so that consumers take turns: a consumer with many items delays only its own. It is
-// not safe for concurrent use; its queue has a lock.
+// fair orders a queue so that consumers take turns: a consumer with many items delays only its own. fair
+// needs no lock, because its queue has one.
 type fair[T comparable] struct {
 	of      func(T) string // the consumer that an item belongs to
 	turns   []string       // the consumers that have items, in the order of their turns

@@ -50,8 +50,8 @@ func TestConsumersTakeTurns(t *testing.T) {
 	}
 }
 
-// lentTo is a provider with two consumers. rome has one mapped namespace, mallory as many as it may have.
-// ShadowPods are there as soon as somebody looks at one. A write takes a moment.
+// lentTo returns a provider with two consumers. rome has one mapped namespace, and mallory has as many as
+// allowed. A ShadowPod exists as soon as it is read. A write takes a moment.
 func lentTo(t *testing.T, made func(*corev1.Pod), objects ...client.Object) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -103,7 +103,7 @@ func lentTo(t *testing.T, made func(*corev1.Pod), objects ...client.Object) clie
 	}).Build()
 }
 
-// However much one consumer asks for, another one's pod is made at once.
+// However much one consumer requests, another consumer's pod is created at once.
 func TestOneWhoAsksForMuchDelaysNobody(t *testing.T) {
 	const (
 		asked  = 100_000
@@ -178,7 +178,7 @@ func TestOneWhoAsksForMuchDelaysNobody(t *testing.T) {
 	}
 }
 
-// What runs counts also before anybody has asked for more, and after nothing is granted.
+// Running pods count before anybody requests more, and also when nothing is granted.
 func TestPodsThatRunAreUsed(t *testing.T) {
 	pod := func(name string, phase corev1.PodPhase) *corev1.Pod {
 		p := podNamed(1, name, "3")

@@ -11,8 +11,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// usual is granted of resources that a consumer does not request, as far as they are available. Liqo's
-// providers grant the same amounts.
+// usual contains the grants of resources that a consumer does not request, as far as they are available.
+// Liqo's providers grant the same amounts.
 var usual = corev1.ResourceList{
 	corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
 	corev1.ResourcePods: resource.MustParse("110"), corev1.ResourceEphemeralStorage: resource.MustParse("20Gi"),
@@ -22,10 +22,10 @@ var usual = corev1.ResourceList{
 type budget struct {
 	whose string // the subject of messages such as "the nodes of rome have 8"
 	holds corev1.ResourceList
-	// spent is what other slices have taken from it.
+	// spent is the amount that other slices have taken from the budget.
 	spent corev1.ResourceList
-	// only means that the budget has none of a resource that holds does not name. Otherwise such a resource
-	// is unlimited.
+	// only means that the budget has only the resources in holds. Otherwise a resource that holds does not
+	// name is unlimited.
 	only bool
 }
 
@@ -161,7 +161,7 @@ func shared(nodes []corev1.Node) map[string]string {
 	return out
 }
 
-// lends reports whether a node is no virtual one, is ready, and takes new pods.
+// lends reports whether a node is not virtual, is ready, and takes new pods.
 func lends(n *corev1.Node) bool {
 	if _, virtual := n.Labels[peering.LabelNodeType]; virtual || n.Spec.Unschedulable {
 		return false

@@ -63,7 +63,7 @@ func TestNothingIsLentTwice(t *testing.T) {
 	}
 }
 
-// A virtual node stands for all nodes that lend, so it has the labels that each of them has.
+// A virtual node represents all nodes that lend, so it has only the labels that all of them have.
 func TestOnlyLabelsOfAllNodesAreLent(t *testing.T) {
 	node := func(labels map[string]string) corev1.Node {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
@@ -97,7 +97,7 @@ func TestOnlyLabelsOfAllNodesAreLent(t *testing.T) {
 	}
 }
 
-// A promise outlives nodes, and no bound that an admin has set.
+// A grant outlives nodes, but not a limit that an admin has set.
 func TestPromisesStay(t *testing.T) {
 	granted := lendingtest.Amounts(t, "cpu=4 memory=8Gi")
 	nodes := budget{holds: lendingtest.Amounts(t, "cpu=1 memory=1Gi"), only: true}
@@ -128,8 +128,8 @@ func TestNodesThatLend(t *testing.T) {
 	}
 }
 
-// Pods run on when what was granted for them is given back: until they end, nobody else is
-// granted it.
+// Pods continue to run when their granted resources are given back. Until they end, nobody else is granted
+// these resources.
 func TestWhatPodsUseIsNotLent(t *testing.T) {
 	slice := func(consumer, granted string) authv1beta1.ResourceSlice {
 		s := authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-" + consumer, Name: "milan"}}

@@ -35,7 +35,7 @@ func podNamed(n int, uid, amount string) *corev1.Pod {
 	}
 }
 
-// What is given back goes to those that came first, as far as it goes.
+// Resources that are given back go to the waiting pods in the order of their arrival.
 func TestWhoWaitsComesFirst(t *testing.T) {
 	a, granted := newAccount(), cpu("4")
 	for n, amount := range []string{"3", "1"} {
@@ -63,7 +63,7 @@ func TestWhoWaitsComesFirst(t *testing.T) {
 	}
 }
 
-// A consumer may change what it asks for after an attempt that failed.
+// A consumer may change its request after a failed attempt.
 func TestWhatIsReservedIsNoMoreThanThat(t *testing.T) {
 	a, granted := newAccount(), cpu("4")
 	if err := a.reserve(key(0), cpu("1"), granted); err != nil {
@@ -80,7 +80,7 @@ func TestWhatIsReservedIsNoMoreThanThat(t *testing.T) {
 	}
 }
 
-// A pod that is there counts, also above what was granted, and once.
+// An existing pod counts once, also above the granted resources.
 func TestPodsThatAreThereCount(t *testing.T) {
 	a := newAccount()
 	for range 2 {
@@ -96,7 +96,7 @@ func TestPodsThatAreThereCount(t *testing.T) {
 	}
 }
 
-// So many may wait, and none is waited for twice. Others are tried again by themselves.
+// The number of waiting pods is limited, and none waits twice. Other pods are tried again after a time.
 func TestThoseThatWaitAreBounded(t *testing.T) {
 	a, granted := newAccount(), corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourcePods: resource.MustParse("600")}
 	if err := a.reserve(key(0), cpu("1"), granted); err != nil {
@@ -123,7 +123,7 @@ func TestThoseThatWaitAreBounded(t *testing.T) {
 	}
 }
 
-// TestNeverMoreThanWasGranted has many ask, get and give back at once.
+// In TestNeverMoreThanWasGranted, many consumers request, get and give back at once.
 func TestNeverMoreThanWasGranted(t *testing.T) {
 	a, granted, seed := newAccount(), cpu("10"), sample.Seed(t)
 	var all sync.WaitGroup
@@ -168,7 +168,7 @@ func TestMostTwins(t *testing.T) {
 	}
 }
 
-// Those that are there keep their place when a consumer asks for too many.
+// Existing namespaces keep their place when a consumer requests too many.
 func TestTwinsThatAreThereComeFirst(t *testing.T) {
 	m := &mapping{
 		of:    &offloadingv1beta1.NamespaceMap{Spec: offloadingv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{"a": "a-rome", "b": "b-rome", "z": "z-rome"}}},

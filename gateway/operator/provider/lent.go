@@ -19,7 +19,7 @@ import (
 type lent struct {
 	client client.Client
 	reader client.Reader                   // not cached
-	last   map[client.ObjectKey]lastAnswer // nil: not read yet, or no longer certain
+	last   map[client.ObjectKey]lastAnswer // nil: not read yet, or outdated
 }
 
 type lastAnswer struct {

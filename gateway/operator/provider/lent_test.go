@@ -21,8 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// What others have is what they were answered last, whatever the cache knows of it, and all of
-// it is listed once.
+// The resources of others are those of the last answers, whatever the cache contains. They are listed once.
 func TestWhatIsLentIsKnownWithoutLists(t *testing.T) {
 	rome := lendingtest.SliceOf(t, "rome", "r", "")
 	for name, c := range map[string]struct {
@@ -75,7 +74,8 @@ func TestWhatIsLentIsKnownWithoutLists(t *testing.T) {
 	}
 }
 
-// A restart looks at all consumers. Those that have what they ask for are looked at in the cache.
+// After a restart, the operator looks at all consumers. Consumers that have what they request are read from
+// the cache.
 func TestARestartListsConsumersOnce(t *testing.T) {
 	const consumers = 30
 	home := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: wire.ClusterIDConfigMap}, Data: map[string]string{wire.ClusterIDKey: "milan"}}
@@ -108,7 +108,7 @@ func TestARestartListsConsumersOnce(t *testing.T) {
 	}
 }
 
-// Nor does it list those of all for each whose signature is wrong, and who is refused every 10 s.
+// The operator does not list all requests for a consumer with a wrong signature, which is refused every 10 s.
 func TestARestartListsNothingForWhoIsRefused(t *testing.T) {
 	const consumers = 30
 	objects := []client.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: wire.ClusterIDConfigMap}, Data: map[string]string{wire.ClusterIDKey: "milan"}}}

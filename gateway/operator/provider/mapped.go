@@ -49,9 +49,9 @@ func ofMap(key types.NamespacedName) control.Deletion {
 	return control.Deletion{Of: "NamespaceMap", NamespacedName: key}
 }
 
-// deletionsOf returns the deletions to remember: those that take something from a consumer. It ignores the
-// deletion of a NamespaceMap that still requests namespaces: a consumer empties a map before it deletes it,
-// so somebody else has deleted this one.
+// deletionsOf returns the deletions to remember, because they take something from a consumer. It ignores the
+// deletion of a NamespaceMap that still requests namespaces: a consumer first empties its map, so another
+// program or person has deleted such a map.
 func deletionsOf(o client.Object, gone bool) []control.Deletion {
 	switch o := o.(type) {
 	case *authv1beta1.Tenant:
@@ -84,8 +84,8 @@ func setUpMapped(mgr ctrl.Manager, recorder events.EventRecorder, home string, s
 	return books.Used, errors.Join(mgr.Add(here), (&namespaces{base: b, books: books, guards: control.Guards{Reader: b.reader, Role: render.PeeringProvider}}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr), (&endpoints{base: b}).setup(mgr))
 }
 
-// caches returns options for a cache of objects in mapped namespaces. The manager's caches have other objects
-// of the same kinds.
+// caches returns options for a cache of objects in mapped namespaces. The manager's caches contain other
+// objects of the same kinds.
 func caches() cache.Options {
 	mapped := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelMapped: "true"})}
 	written, _ := labels.NewRequirement(peering.LabelPodOrigin, selection.Exists, nil) // does not fail: the label is a constant
@@ -134,8 +134,8 @@ func slimPod(o any) (any, error) {
 
 // base has the clients and settings that all controllers of this package share.
 type base struct {
-	client   client.Client // cached: what is in mapped namespaces
-	peers    client.Client // cached: Tenants, slices, the network
+	client   client.Client // cached: objects in mapped namespaces
+	peers    client.Client // cached: Tenants, slices, and objects of the network
 	reader   client.Reader // not cached
 	cache    cache.Cache
 	recorder events.EventRecorder
@@ -148,10 +148,10 @@ type tenant struct {
 	*authv1beta1.Tenant // nil if there is none
 
 	over     bool // the Tenant is drained or deleted: nothing of the consumer may stay
-	admitted bool // it has access now
-	asks     bool // it requests resources
+	admitted bool // the consumer has access now
+	asks     bool // the consumer requests resources
 	users    []string
-	granted  corev1.ResourceList // by all its slices together: a pod does not say which slice it belongs to
+	granted  corev1.ResourceList // of all its slices together, because a pod does not say to which slice it belongs
 }
 
 // id is the consumer's cluster ID.
@@ -215,9 +215,9 @@ func (b *base) tenant(ctx context.Context, namespace string, id wire.ClusterID) 
 // the end of the pod ends the session.
 const lastGrace = int64(30) // seconds
 
-// endSoon deletes a pod within lastGrace, even if the pod is already being deleted with more time. A refusal
-// of the deletion is no error: an admission webhook may refuse it, or the operator's rights have ended with
-// the namespace.
+// endSoon deletes a pod within lastGrace, even if the pod is already being deleted with more time. A refused
+// deletion is no error: an admission webhook may refuse it, or the operator's rights have ended with the
+// namespace.
 func (b *base) endSoon(ctx context.Context, p *corev1.Pod) error {
 	if g := p.DeletionGracePeriodSeconds; g != nil && *g <= lastGrace {
 		return nil

@@ -218,8 +218,8 @@ func (r *namespaces) remove(ctx context.Context, ns *corev1.Namespace) error {
 	return control.Delete(ctx, r.client, ns)
 }
 
-// If the consumer's Tenant is missing, drained or deleted, endPods shortens the pods' grace period. It runs before
-// the deletion of the namespace, because the deletion ends the operator's rights over the pods.
+// If the consumer's Tenant is missing, drained or deleted, endPods shortens the pods' grace period. It runs
+// before the deletion of the namespace, which ends the operator's rights over the pods.
 func (r *namespaces) endPods(ctx context.Context, ns *corev1.Namespace) error {
 	t, err := r.tenant(ctx, tenantOf(ns), wire.ClusterID(ns.Labels[wire.LabelRemoteCluster]))
 	if err != nil || !t.gone() {
@@ -237,7 +237,6 @@ func (r *namespaces) endPods(ctx context.Context, ns *corev1.Namespace) error {
 	return nil
 }
 
-// withdraw deletes the consumer's rights in a mapped namespace.
 func (r *namespaces) withdraw(ctx context.Context, ns *corev1.Namespace) error {
 	b := &rbacv1.RoleBinding{}
 	if err := r.client.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: wire.MappedAccessName}, b); err != nil {
@@ -270,7 +269,6 @@ func (r *namespaces) ownRanges(ctx context.Context) ([]netip.Prefix, error) {
 	return slices.Compact(own), nil
 }
 
-// mapping is the reconciliation of one NamespaceMap.
 type mapping struct {
 	*namespaces
 
@@ -318,8 +316,8 @@ func (m *mapping) stays(original string, ns *corev1.Namespace) {
 	}
 }
 
-// hasAsked reports whether this NamespaceMap has once requested a mapped namespace: the map is older than the
-// namespace, or its status names the namespace. If the map is younger, it was restored from a backup or created
+// hasAsked reports whether this NamespaceMap has requested a mapped namespace at some time: the map is older
+// than the namespace, or its status names the namespace. A younger map was restored from a backup or created
 // again, and may have lost the request. Then the namespace has to stay.
 func (m *mapping) hasAsked(ns *corev1.Namespace) bool {
 	return !ns.CreationTimestamp.Before(&m.of.CreationTimestamp) || m.of.Status.CurrentMapping[ns.Annotations[peering.AnnotationOriginal]].RemoteNamespace == ns.Name
@@ -391,12 +389,11 @@ func (m *mapping) one(ctx context.Context, original, name string, wanted map[str
 	return offloadingv1beta1.MappingAccepted, nil
 }
 
-// rightsLag is the age of a mapped namespace from which a refused request is an error, and not the delay of a new
-// binding.
+// rightsLag is the longest delay of a new binding. In an older mapped namespace, a refused request is an error.
 const rightsLag = 5 * time.Second
 
-// create creates a mapped namespace. If the name is taken, it returns an error, unless the namespace is one of
-// this map. It returns nil without an error if the namespace with this name has just disappeared.
+// create creates a mapped namespace. If another namespace has the name, create returns an error. If that
+// namespace has just disappeared, it returns nil without an error.
 func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Namespace, error) {
 	ns := peering.MappedNamespace(m.of, m.tenant.id(), original, name)
 	err := m.client.Create(ctx, ns, client.FieldOwner(control.Manager))
@@ -406,7 +403,7 @@ func (m *mapping) create(ctx context.Context, original, name string) (*corev1.Na
 	if !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("create namespace %s: %w", name, err)
 	}
-	// The cache may not have this map's own namespace yet.
+	// The cache may lack a namespace that was created for this map a moment ago.
 	live := &corev1.Namespace{}
 	switch err := m.reader.Get(ctx, client.ObjectKey{Name: name}, live); {
 	case apierrors.IsNotFound(err):

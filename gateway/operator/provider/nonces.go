@@ -20,11 +20,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// nonces writes the nonces that consumers sign. When a Tenant is deleted, nonces replaces its nonce, so that
-// the signature is not valid a second time.
+// nonces writes the nonces that consumers sign. When a Tenant is deleted, nonces replaces the nonce of that
+// Tenant, so that nobody can use the signature again.
 type nonces struct {
 	client client.Client
-	reader client.Reader // not cached: an old list may lack the Tenant that uses a nonce
+	reader client.Reader // not cached, because an old list may lack the Tenant that uses a nonce
 }
 
 func (r *nonces) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) error {
@@ -38,7 +38,6 @@ func (r *nonces) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 		Complete(r)
 }
 
-// beside returns the nonces in a Tenant's namespace.
 func (r *nonces) beside(ctx context.Context, o client.Object) (out []reconcile.Request) {
 	all, err := noncesIn(ctx, r.client, o.GetNamespace())
 	if err != nil {

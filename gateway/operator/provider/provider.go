@@ -1,9 +1,9 @@
 // Package provider lends this cluster's resources, with Liqo's kinds and by Liqo's contract.
 //
 // It gives nonces to consumers, accepts their Tenants, signs their certificates, grants resources, and runs a
-// proxy to its API server. It runs consumers' pods: it makes the mapped namespaces that they request, the
-// remote pods in these namespaces, and the EndpointSlices of their Services. The pure package offload
-// computes these objects. Only this package makes pods in mapped namespaces, so it can count them.
+// proxy to the API server. It makes the mapped namespaces that consumers request, the remote pods in these
+// namespaces, and the EndpointSlices of their Services. The pure package offload computes these objects. Only
+// this package makes pods in mapped namespaces, so it can count them.
 package provider
 
 import (
@@ -23,8 +23,8 @@ type Options struct {
 	// APIServer is the URL of the API server that consumers get; "" for the address that the API servers
 	// publish themselves.
 	APIServer string
-	// Lend is the most of each resource that all consumers together get. A resource that it does not name is
-	// limited by the nodes alone.
+	// Lend is the most of each resource that all consumers together get. Only the nodes limit a resource that
+	// it does not name.
 	Lend corev1.ResourceList
 	Home string // namespace of the operator
 	// ProxyAddress is where the proxy to the API server listens, such as ":8118"; "" for no proxy.

@@ -32,30 +32,30 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// A consumer may have no direct way to the provider's API server. Then it uses the tunnel, and an HTTP proxy
-// in the provider's operator. The proxy connects to the API server and to nothing else. TLS is between the
-// consumer and the API server.
+// A consumer may have no direct route to the provider's API server. Then it sends its requests through the
+// tunnel to an HTTP proxy in the provider's operator. The proxy connects only to the API server. The TLS
+// connection is between the consumer and the API server.
 
 const (
-	// proxyConnections limits the open connections, proxyOfOne those of one address. A client that opens more
-	// loses older ones, and clients with fewer connections lose none. Each connection carries many requests.
+	// proxyConnections limits the open connections, and proxyOfOne the connections of one address. A new
+	// connection beyond a limit ends an older one of an address with many connections. Each connection
+	// carries many requests.
 	proxyConnections = 512
 	proxyOfOne       = 32
-	proxyTimeout     = 10 * time.Second // for the request to arrive, and for the API server to accept
+	proxyTimeout     = 10 * time.Second // for the request to arrive, and for the API server to accept the connection
 	// proxyIdle is the time without a byte after which a connection is closed. Kubernetes' clients test every
 	// 30 s whether the other end still answers.
 	proxyIdle = 5 * time.Minute
 )
 
-// proxy is the HTTP proxy to the API server.
 type proxy struct {
 	apiServer string // host:port
-	address   string // where it listens
+	address   string // the address at which the proxy listens
 }
 
-// crowd is a listener with a limited number of connections. It accepts every new connection, because a client
-// may hold connections that it does not use, or that broke unnoticed. To make room, it closes the connection
-// that has been idle for longest, among those of the addresses with the most connections.
+// crowd is a listener with a limited number of connections. It accepts every new connection, because old ones
+// may be unused, or may have broken unnoticed. To make room, it closes the connection with the longest idle
+// time among the addresses with the most connections.
 type crowd struct {
 	net.Listener
 
@@ -63,16 +63,14 @@ type crowd struct {
 	open map[*member]struct{}
 }
 
-// member is a connection of a crowd.
 type member struct {
 	net.Conn
 
 	in   *crowd
 	from netip.Addr
-	last atomic.Int64 // when a byte passed last, in ns
+	last atomic.Int64 // when the last byte has passed, in ns
 }
 
-// Accept implements [net.Listener].
 func (c *crowd) Accept() (net.Conn, error) {
 	conn, err := c.Listener.Accept()
 	if err != nil {
@@ -89,7 +87,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 	return m, nil
 }
 
-// enter counts a new connection. out is the connection that has to be closed for it; nil if there is room.
+// enter counts a new connection. out is the connection that has to be closed instead; nil if there is room.
 func (c *crowd) enter(m *member) (out *member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +157,6 @@ func newProxy(config *rest.Config, address string) (*proxy, error) {
 	return p, nil
 }
 
-// Start serves until ctx ends.
 func (p *proxy) Start(ctx context.Context) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", p.address)
 	if err != nil {
@@ -178,7 +175,8 @@ func (p *proxy) serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// ServeHTTP connects a peer to the API server. It ignores the host in the request: there is only one.
+// ServeHTTP connects a peer to the API server. It ignores the host in the request, because there is only one
+// API server.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
 		http.Error(w, "this is a proxy to the API server: want CONNECT", http.StatusMethodNotAllowed)
@@ -202,8 +200,8 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	join(r.Context(), peer, buffered.Reader, server, proxyIdle)
 }
 
-// join copies bytes both ways until one end closes, no byte has passed for idle, or ctx ends. Bytes that were
-// already read from the peer come first.
+// join copies bytes both ways until one end closes, no byte has passed for the time idle, or ctx ends. Bytes
+// that were already read from the peer come first.
 func join(ctx context.Context, peer net.Conn, sent *bufio.Reader, server net.Conn, idle time.Duration) {
 	done := make(chan struct{}, 2) //nolint:mnd // ways
 	moved := make(chan struct{}, 1)
@@ -226,7 +224,7 @@ func join(ctx context.Context, peer net.Conn, sent *bufio.Reader, server net.Con
 	}
 }
 
-// told signals on moved after each read.
+// told is a reader that sends on moved after each read.
 type told struct {
 	io.Reader
 
@@ -242,11 +240,11 @@ func (t told) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// proxyRoute publishes the proxy's address to peers: an IP resource with the address of the proxy's Service, as
-// Liqo does. Gateways send packets for it to the operator's pod that leads.
+// proxyRoute publishes the proxy's address to peers: an IP resource with the address of the proxy's Service,
+// as Liqo does. Gateways send its packets to the leading pod of the operator.
 type proxyRoute struct {
 	client client.Client
-	reader client.Reader // not cached: the cache has only the Services of gateways
+	reader client.Reader // not cached, because the cache contains only the Services of gateways
 	home   string
 }
 
@@ -285,7 +283,7 @@ func (r *proxyRoute) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	case err == nil && !peering.IsProxy(&live):
 		return ctrl.Result{}, nil // an admin has made it, for another proxy
 	case err == nil && live.Spec.IP != want.Spec.IP:
-		return ctrl.Result{}, control.Delete(ctx, r.client, &live) // the end of the deletion is an event
+		return ctrl.Result{}, control.Delete(ctx, r.client, &live) // the end of the deletion causes an event
 	}
 	_, err = control.Apply(ctx, r.client, want)
 	return ctrl.Result{}, err

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// proxied is a proxy that leads to an API server, and its address.
+// proxied returns the address of a proxy that leads to an API server.
 func proxied(t *testing.T, apiServer string) *url.URL {
 	t.Helper()
 	p, err := newProxy(&rest.Config{Host: apiServer}, "127.0.0.1:0")
@@ -43,7 +43,7 @@ func proxied(t *testing.T, apiServer string) *url.URL {
 	return &url.URL{Scheme: "http", Host: l.Addr().String()}
 }
 
-// TLS is between the peer and the API server; to other hosts there is no way.
+// TLS is between the peer and the API server. The proxy leads to no other host.
 func TestTheProxyLeadsToTheAPIServerAlone(t *testing.T) {
 	apiServer := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "from "+r.Host) }))
 	defer apiServer.Close()
@@ -99,7 +99,7 @@ func TestAnAPIServerThatIsAwayIsABadGateway(t *testing.T) {
 	}
 }
 
-// connected is a connection to a proxy from an address, through which a byte has passed.
+// connected returns a connection to a proxy from an address. One byte has passed through it.
 func connected(t *testing.T, to *url.URL, from string) net.Conn {
 	t.Helper()
 	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 10 * time.Second}).DialContext(t.Context(), "tcp", to.Host)
@@ -127,7 +127,7 @@ func connected(t *testing.T, to *url.URL, from string) net.Conn {
 	return c
 }
 
-// echoes reports whether what is sent comes back.
+// echoes returns an error if the sent bytes don't come back.
 func echoes(c net.Conn) error {
 	b := []byte("x")
 	if _, err := c.Write(b); err != nil {
@@ -137,7 +137,7 @@ func echoes(c net.Conn) error {
 	return err
 }
 
-// echo is a server that sends back what it gets.
+// echo runs a server that sends back what it gets.
 func echo(t *testing.T) (address string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -162,7 +162,7 @@ func echo(t *testing.T) (address string) {
 	return l.Addr().String()
 }
 
-// Whoever has many connections gets a new one, for the one of its own that it used last.
+// A client with many connections gets a new one, and loses the one that it used longest ago.
 func TestTheProxyEndsSilentConnectionsForNewOnes(t *testing.T) {
 	proxy := proxied(t, "https://"+echo(t))
 	other := connected(t, proxy, "127.0.0.2")
@@ -184,7 +184,8 @@ func TestTheProxyEndsSilentConnectionsForNewOnes(t *testing.T) {
 	}
 }
 
-// Many addresses that open as many as they may keep nobody out, and end nobody's who has few.
+// Many addresses with as many connections as allowed exclude nobody, and end no connection of an address with
+// few.
 func TestTheProxyHasRoomForThoseWithFewConnections(t *testing.T) {
 	proxy := proxied(t, "https://"+echo(t))
 	few := connected(t, proxy, "127.0.1.1")

@@ -20,7 +20,7 @@ type inputs struct {
 	home      wire.ClusterID
 	all       []authv1beta1.Tenant
 	nonces    []corev1.Secret // in the namespace of the Tenant
-	// stored is the Secret with the certificate that was signed before; nil if there is none.
+	// stored is the Secret with the earlier certificate; nil if there is none.
 	stored *corev1.Secret
 	// strangers maps users and groups to the binding that gives them rights on this cluster, except bindings
 	// that this operator has made.
@@ -73,8 +73,8 @@ func (in *inputs) refusal() (nonce *corev1.Secret, why error) {
 	return nil, errors.New("its signature is not one of this namespace's present nonce by its key: the consumer has to sign the present one")
 }
 
-// signed returns the nonce that the Tenant has signed; nil without a valid signature. In that case the
-// objects of other consumers are not read from the API server.
+// signed returns the nonce that the Tenant has signed; nil without a valid signature. Without one, the
+// objects of other consumers were not read from the API server.
 func (in *inputs) signed() *corev1.Secret {
 	for i := range in.nonces {
 		s := &in.nonces[i]
@@ -102,7 +102,7 @@ func (in *inputs) first() *authv1beta1.Tenant {
 }
 
 // sliceUsers maps the users of slices to their consumers, without the slices of consumer of. Slices without
-// an answer count, too: an answer takes a while, and meanwhile no Tenant may get the user's name.
+// an answer count, too, because no Tenant may get the user's name before the answer.
 func sliceUsers(tenants []authv1beta1.Tenant, all []authv1beta1.ResourceSlice, of wire.ClusterID) map[string]wire.ClusterID {
 	users := map[string]wire.ClusterID{}
 	for i := range all {
@@ -117,8 +117,8 @@ func sliceUsers(tenants []authv1beta1.Tenant, all []authv1beta1.ResourceSlice, o
 }
 
 // strangers maps users and groups to the binding that gives them rights. It leaves out this operator's
-// bindings for consumers: those in tenant namespaces for all consumers, those of slices' users only for
-// the consumer with this ID, because another consumer must not get their names.
+// bindings in tenant namespaces. It also leaves out the bindings of users of slices, but only of the consumer
+// with this ID, because another consumer must not get the name of such a user.
 func strangers(cluster []rbacv1.ClusterRoleBinding, namespaced []rbacv1.RoleBinding, of wire.ClusterID) map[string]string {
 	names := map[string]string{}
 	add := func(binding string, subjects []rbacv1.Subject) {

@@ -14,8 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// The ID of a cluster becomes the user of its certificate. Before a namespace is offloaded, no
-// binding names the user of a slice.
+// The ID of a cluster becomes the user of its certificate. Before a namespace is offloaded, no binding names
+// the user of a slice.
 func TestAConsumerIsNotCalledAsTheUserOfAnothersSlice(t *testing.T) {
 	user := peering.SliceUser("milan", "rome").User
 	for id, refused := range map[wire.ClusterID]bool{wire.ClusterID(user): true, "turin": false} {
@@ -54,7 +54,7 @@ func TestAConsumerIsNotCalledAsTheUserOfAnothersSlice(t *testing.T) {
 	}
 }
 
-// A Tenant that was refused must not take the slice of another with it.
+// A refused Tenant must not remove the slice of another Tenant.
 func TestARefusedTenantTakesNoSliceFromAnother(t *testing.T) {
 	user := peering.SliceUser("milan", "rome").User
 	named := authv1beta1.Tenant{Spec: authv1beta1.TenantSpec{ClusterID: corev1beta1.ClusterID(user)}}

@@ -14,8 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 )
 
-// renews answers a consumer's Renew with the present certificate of its Tenant. The answer has nothing that
-// an admin of the consumer could not read in the Tenant.
+// renews answers a consumer's Renew with the present certificate of its Tenant. The answer contains nothing
+// secret: an admin of the consumer can read the same in the Tenant.
 type renews struct{ client client.Client }
 
 func (r *renews) setup(mgr ctrl.Manager) error {
@@ -35,7 +35,6 @@ func (r *renews) setup(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile answers one Renew.
 func (r *renews) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o := &authv1beta1.Renew{}
 	if err := r.client.Get(ctx, req.NamespacedName, o); err != nil {

@@ -73,7 +73,6 @@ type asked struct {
 	books  *account
 }
 
-// Reconcile creates, updates or deletes the remote pod of one ShadowPod.
 func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	in, err := r.read(ctx, req.NamespacedName)
 	if err != nil {
@@ -101,7 +100,7 @@ func (r *shadowPods) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			r.books.hold(in.key, nil)
 		}
 		return ctrl.Result{}, r.end(ctx, in)
-	case in.pod != nil && in.tenant.gone(): // the pod was made while the Tenant was being removed
+	case in.pod != nil && in.tenant.gone(): // the pod was created while the Tenant was being removed
 		return ctrl.Result{}, r.end(ctx, in)
 	case in.pod != nil && in.pod.Annotations[peering.AnnotationShadow] != string(in.shadow.UID):
 		return ctrl.Result{}, r.end(ctx, in) // the pod of an earlier ShadowPod of this name
@@ -146,12 +145,12 @@ func (r *shadowPods) read(ctx context.Context, key client.ObjectKey) (*asked, er
 	return in, err
 }
 
-// cacheAgain is how soon the operator looks again for a pod that the cache lacks. Its event usually arrives
-// sooner.
+// cacheAgain is the time until the operator looks again for a pod that the cache lacks. An event usually
+// comes earlier.
 const cacheAgain = time.Second
 
-// settle looks for a counted pod that the cache lacks: the pod may be gone, or too new. known means that
-// settle has found out.
+// settle looks for a counted pod that is not in the cache, because it is gone or too new. known is
+// false if the operator has to look again.
 func (r *shadowPods) settle(ctx context.Context, in *asked) (known bool, err error) {
 	uid, there := in.books.entered(in.key)
 	if !there || uid == "" && in.shadow != nil {
@@ -171,8 +170,8 @@ func (r *shadowPods) settle(ctx context.Context, in *asked) (known bool, err err
 	return false, nil
 }
 
-// end deletes the pod if its ShadowPod is gone, or if its consumer may have nothing here. Kubernetes' garbage
-// collector would do the former later.
+// end deletes the pod if its ShadowPod is gone, or if its consumer may have nothing here. In the first case,
+// Kubernetes' garbage collector would do it, but later.
 func (r *shadowPods) end(ctx context.Context, in *asked) error {
 	switch {
 	case in.pod == nil:
@@ -213,10 +212,11 @@ func (r *shadowPods) complain(ctx context.Context, s *offloadingv1beta1.ShadowPo
 }
 
 const (
-	// shadowAgain is how soon a pod is created again after a refusal: an admin may change a policy meanwhile.
+	// shadowAgain is the time until a refused pod is tried again, because an admin may change a policy
+	// meanwhile.
 	shadowAgain = time.Minute
 	accessAgain = 5 * time.Second
-	// laggingAgain is for states that Kubernetes corrects within a moment: a quota still counts pods that
+	// laggingAgain is used for states that Kubernetes itself corrects soon: a quota still counts pods that
 	// have ended, or a new namespace has no default ServiceAccount yet.
 	laggingAgain = 300 * time.Millisecond
 	laggingTime  = 5 * time.Second
@@ -224,7 +224,7 @@ const (
 
 // make reserves room for a pod and creates it, or writes the reason for a refusal into the ShadowPod.
 func (r *shadowPods) make(ctx context.Context, in *asked) (ctrl.Result, error) {
-	if in.shadow.Status.Phase != "" { // it had a pod, which may have ended after the cache was updated
+	if in.shadow.Status.Phase != "" { // the ShadowPod had a pod, which may have ended after the cache was updated
 		live := &offloadingv1beta1.ShadowPod{}
 		switch err := r.reader.Get(ctx, in.key, live); {
 		case apierrors.IsNotFound(err) || err == nil && (live.UID != in.shadow.UID || live.DeletionTimestamp != nil || offload.Ended(live.Status.Phase)):
@@ -297,7 +297,7 @@ func (r *shadowPods) refused(ctx context.Context, in *asked, why error) (ctrl.Re
 	case says("unable to create new content in namespace "): // the namespace is being deleted
 		return ctrl.Result{}, nil
 	case says("exceeded quota"):
-		// Kubernetes' count follows ours within a moment.
+		// Kubernetes updates its count a moment later than we do.
 		if time.Since(in.shadow.CreationTimestamp.Time) < laggingTime {
 			return ctrl.Result{RequeueAfter: laggingAgain}, nil
 		}

@@ -98,7 +98,6 @@ func (r *grants) requests(ctx context.Context, which func(*authv1beta1.ResourceS
 	return out
 }
 
-// Reconcile answers one ResourceSlice.
 func (r *grants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := &authv1beta1.ResourceSlice{}
 	err := r.reader.Get(ctx, req.NamespacedName, s)
@@ -202,7 +201,7 @@ func (r *grants) readSlice(ctx context.Context, s *authv1beta1.ResourceSlice) (*
 }
 
 // authenticate requests the certificate of a slice. params is nil if the certificate is not signed yet, or if
-// refused says why the slice gets none.
+// refused is the reason that the slice gets none.
 func (r *grants) authenticate(ctx context.Context, in *sliceRequest) (params *authv1beta1.AuthParams, again time.Duration, refused, err error) {
 	of := peering.OfSlice(in.slice, in.tenant)
 	if refused := in.refusal(of); refused != nil {
@@ -243,8 +242,8 @@ func (in *sliceRequest) refusal(of peering.Certified) error {
 	case len(validation.IsDNS1123Subdomain(s.Name)) > 0 || len(s.Name) > validation.LabelValueMaxLength:
 		return fmt.Errorf("its name is no name of a node of at most %d letters", validation.LabelValueMaxLength)
 	}
-	// Two users can have the same name, because a name ends in a hash of only 48 bits, and admins choose cluster
-	// IDs freely. If the other Tenant comes later, it is refused, and not this slice.
+	// Two users can get the same name, because a name ends in a hash of only 48 bits, and admins choose
+	// cluster IDs freely. If the other Tenant is younger, it is refused instead of this slice.
 	for i := range in.all {
 		other := wire.ClusterID(in.all[i].Spec.ClusterID)
 		if string(other) == of.User && in.before(&in.all[i]) || other != of.Consumer && peering.SliceUser(s.Name, other).User == of.User {
@@ -254,8 +253,8 @@ func (in *sliceRequest) refusal(of peering.Certified) error {
 	return of.Acceptable(of.Subject)
 }
 
-// before reports whether a Tenant has its cluster ID as user name already. It also returns true for a Tenant that
-// may still get the name: it is not refused, and it is not younger than the slice.
+// before reports whether a Tenant already has its cluster ID as user name. It also returns true for a Tenant
+// that may still get the name, because it is not refused, and not younger than the slice.
 func (in *sliceRequest) before(t *authv1beta1.Tenant) bool {
 	older := !in.slice.CreationTimestamp.Before(&t.CreationTimestamp)
 	return t.Status.AuthParams != nil || older && !strings.HasPrefix(t.Annotations[wire.AnnotationProblem], wire.ProblemRefused)
@@ -313,9 +312,9 @@ func (in *sliceRequest) granted() map[string]corev1.ResourceList {
 	return out
 }
 
-// spent returns the resources of each consumer without this slice. They are the grants of the consumer, or the
-// resources of its pods if those are more, because pods keep running after their grant was given back. The
-// pods of the slice's own consumer don't count: the slice requests resources for them.
+// spent returns the resources of each consumer without this slice. They are the grants of the consumer, or
+// the resources of its pods if those are more, because pods keep running after their grant was given back.
+// The pods of the slice's own consumer don't count, because the slice requests resources for them.
 func (in *sliceRequest) spent() map[string]corev1.ResourceList {
 	out := in.granted()
 	for namespace, used := range in.used {
@@ -327,7 +326,7 @@ func (in *sliceRequest) spent() map[string]corev1.ResourceList {
 }
 
 // outlived reports whether pods of other consumers use more than their present grants. Disk does not count,
-// because all pods use some disk, but it is granted only on request.
+// because all pods use some, but only some consumers request it.
 func (in *sliceRequest) outlived() bool {
 	granted := in.granted()
 	for namespace, used := range in.used {
@@ -340,7 +339,6 @@ func (in *sliceRequest) outlived() bool {
 	return false
 }
 
-// answer is the answer to one slice.
 type answer struct {
 	AuthParams *authv1beta1.AuthParams
 	Resources  corev1.ResourceList

@@ -82,11 +82,10 @@ func (r *tenants) list(ctx context.Context, options ...client.ListOption) (out [
 	return out
 }
 
-// refusedAgain is the time until a refused Tenant is judged again. No watch covers some reasons, such as a
-// binding that somebody else has made.
+// refusedAgain is the time until a refused Tenant is judged again. No watch covers some reasons, such as
+// bindings of others.
 const refusedAgain = 10 * time.Second
 
-// Reconcile grants or revokes the access of one Tenant.
 func (r *tenants) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	in, err := r.read(ctx, req.NamespacedName)
 	if err != nil {
@@ -160,8 +159,8 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	if in.nonces, err = noncesIn(ctx, r.client, key.Namespace); err != nil {
 		return nil, err
 	}
-	// Only for a Tenant that is about to be accepted, the API server has to list all other consumers'
-	// objects. A refused Tenant is judged again every 10 s: this must not cost so much.
+	// All other consumers' objects are read from the API server only for a Tenant that is about to be
+	// accepted. A refused Tenant is judged again every 10 s, and these lists would cost too much.
 	gets := !in.accepted() && in.signed() != nil
 	if in.all, err = r.allTenants(ctx, !gets); err != nil || !gets {
 		return in, err
@@ -175,9 +174,9 @@ func (r *tenants) read(ctx context.Context, key client.ObjectKey) (*inputs, erro
 	return in, err
 }
 
-// allTenants returns the Tenants of all consumers, which callers must not change. Before a consumer gets a
-// name, the Tenants are read from the API server. For a consumer that has a name, the cache is enough: after
-// a restart each of a thousand consumers is judged, and a list of all Tenants is 4 MB.
+// allTenants returns the Tenants of all consumers, which callers must not change. If a consumer has no name
+// yet, they are read from the API server. Otherwise they are read from the cache: after a restart, each of a
+// thousand consumers is judged, and a list of all Tenants is 4 MB.
 func (r *signer) allTenants(ctx context.Context, cached bool) ([]authv1beta1.Tenant, error) {
 	from, how := r.reader, []client.ListOption(nil)
 	if cached {
@@ -191,7 +190,7 @@ func (r *signer) allTenants(ctx context.Context, cached bool) ([]authv1beta1.Ten
 }
 
 // strangers reads all bindings of this cluster, and maps users and groups to the binding that gives them
-// rights. The function of the same name decides which bindings count.
+// rights. The function of the same name selects the bindings.
 func (r *signer) strangers(ctx context.Context, of wire.ClusterID) (map[string]string, error) {
 	var cluster rbacv1.ClusterRoleBindingList
 	var namespaced rbacv1.RoleBindingList
@@ -214,7 +213,7 @@ func (r *tenants) use(ctx context.Context, nonce *corev1.Secret, t *authv1beta1.
 	return nil
 }
 
-// params returns what a consumer needs to reach this cluster's API server with a certificate.
+// params returns the parameters by which a consumer reaches this cluster's API server with a certificate.
 func (r *tenants) params(ctx context.Context, t *authv1beta1.Tenant, certificate []byte) (*authv1beta1.AuthParams, error) {
 	server, err := r.server(ctx)
 	if err != nil {
@@ -275,8 +274,8 @@ func (r *tenants) server(ctx context.Context) (string, error) {
 	return "", errors.New("the API server does not state its address: the installation has to state one")
 }
 
-// revoke deletes the binding of a Tenant. Its certificate can't be revoked, but gives no rights without the
-// binding.
+// revoke deletes the binding of a Tenant. The certificate can't be revoked, but it gives no rights without
+// the binding.
 func (r *tenants) revoke(ctx context.Context, t *authv1beta1.Tenant) error {
 	b := &rbacv1.RoleBinding{}
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: wire.ConsumerAccessName}, b)

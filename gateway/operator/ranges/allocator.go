@@ -20,11 +20,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// fieldManager is the operator's.
+// fieldManager is the operator's field manager.
 const fieldManager = wire.OperatorName
 
-// Allocator gives Networks their ranges. The Networks' statuses have them. Allocator remembers them too,
-// because the cache is late, and a list of every Network for each new one took 4 s for 200 peers.
+// Allocator gives Networks their ranges, which are stored in the statuses of the Networks. Allocator also
+// remembers them, because the cache is late, and a list of all Networks for each new one took 4 s with 200
+// peers.
 type Allocator struct {
 	reader       client.Reader // not cached
 	surroundings *Surroundings
@@ -34,8 +35,8 @@ type Allocator struct {
 	taken map[types.NamespacedName]netip.Prefix // nil before the first use
 }
 
-// NewAllocator returns an allocator of ranges from pools; the default is package ipam's. The reader is not
-// cached.
+// NewAllocator returns an allocator of ranges from pools; the default are the pools of package ipam. The
+// reader is not cached.
 func NewAllocator(reader client.Reader, around *Surroundings, pools []netip.Prefix) *Allocator {
 	if len(pools) == 0 {
 		pools = ipam.DefaultPools()
@@ -43,9 +44,9 @@ func NewAllocator(reader client.Reader, around *Surroundings, pools []netip.Pref
 	return &Allocator{reader: reader, surroundings: around, pools: pools}
 }
 
-// Assign chooses a range for n, which must exist: the one that it had before, or one that overlaps none of
-// left, and nothing that the cluster has or needs. The caller records it in n's status. The error may
-// satisfy errors.Is for ipam's.
+// Assign chooses a range for n, which must exist: its earlier range, or a range that overlaps neither left
+// nor any address that the cluster has or needs. The caller records the range in n's status. The error may
+// wrap an error of package ipam.
 func (a *Allocator) Assign(ctx context.Context, n *ipamv1alpha1.Network, left ...netip.Prefix) (networkingv1beta1.CIDR, error) {
 	want, err := netip.ParsePrefix(string(n.Spec.CIDR))
 	if err != nil {
@@ -81,7 +82,7 @@ func (a *Allocator) Assign(ctx context.Context, n *ipamv1alpha1.Network, left ..
 	return networkingv1beta1.CIDR(got.String()), nil
 }
 
-// reserved are all ranges that are taken. The caller has the lock.
+// reserved returns all ranges that are in use. The caller holds the lock.
 func (a *Allocator) reserved(ctx context.Context) ([]ipam.Reservation, error) {
 	reserved, err := a.surroundings.Reserved(ctx)
 	if err != nil {
@@ -94,7 +95,7 @@ func (a *Allocator) reserved(ctx context.Context) ([]ipam.Reservation, error) {
 }
 
 // Fix records that n has the range in its spec, even if others have it, too. The error satisfies errors.Is
-// for [ipam.ErrInvalid] if the range can't be read; any other may be gone at the next attempt.
+// for [ipam.ErrInvalid] if the range can't be parsed. Any other error is temporary.
 func (a *Allocator) Fix(ctx context.Context, n *ipamv1alpha1.Network) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -111,7 +112,7 @@ func (a *Allocator) Fix(ctx context.Context, n *ipamv1alpha1.Network) error {
 
 // Release forgets the range of a Network if the Network does not exist.
 func (a *Allocator) Release(ctx context.Context, key types.NamespacedName) error {
-	a.mu.Lock() // also during the request: a Network of this name may be made meanwhile, and get a range
+	a.mu.Lock() // also during the request, because a Network of this name may be made meanwhile, and get a range
 	defer a.mu.Unlock()
 	err := a.reader.Get(ctx, key, &ipamv1alpha1.Network{})
 	if apierrors.IsNotFound(err) {

@@ -25,14 +25,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// TestAllocationsNeverOverlapAndAreStable has peers come and go, the operator
-// restart, and records of allocations get lost, in any order.
+// In TestAllocationsNeverOverlapAndAreStable, peers come and go, the operator restarts, and records of
+// allocations get lost, in any order.
 func TestAllocationsNeverOverlapAndAreStable(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			m := newAllocations(t, ipam.DefaultPools()...)
 			rnd := rand.New(rand.NewPCG(seed, 0))
-			// Few ranges, so that they are often the same, or parts of one another.
+			// The ranges are few, so that they are often equal, or parts of each other.
 			ranges := []string{"10.244.0.0/16", "10.0.0.0/16", "10.0.0.0/12", "10.96.0.0/16", "10.70.0.0/16", "192.168.7.0/24", "172.16.0.0/14", "100.64.0.0/16", "10.1.128.0/17"}
 			for step := range 150 {
 				name := fmt.Sprintf("peer-%d", rnd.IntN(20))
@@ -50,7 +50,7 @@ func TestAllocationsNeverOverlapAndAreStable(t *testing.T) {
 	}
 }
 
-// allocations is what the test knows of a cluster and its allocator.
+// allocations is the test's knowledge of a cluster and its allocator.
 type allocations struct {
 	t         *testing.T
 	cluster   client.Client
@@ -80,8 +80,7 @@ func (m *allocations) must(err error) {
 	}
 }
 
-// restart forgets what is only remembered. Allocations that were not recorded
-// have been told to nobody, so they may change.
+// restart forgets everything in memory. Allocations without a record may change, because nobody knows them.
 func (m *allocations) restart() {
 	m.allocator = &Allocator{
 		reader: m.cluster, pools: m.pools,
@@ -103,7 +102,7 @@ func (m *allocations) network(name string) *ipamv1alpha1.Network {
 	return n
 }
 
-// give asks for the range of a peer, new or known. The record of it may get lost.
+// give requests the range of a peer, new or known. Its record may get lost.
 func (m *allocations) give(name, want string, recorded bool) {
 	m.t.Helper()
 	had, known := m.given[name]
@@ -151,7 +150,7 @@ func (m *allocations) check(step int) {
 
 func TestReleasedRangesAreGivenAgain(t *testing.T) {
 	m := newAllocations(t, netip.MustParsePrefix("10.0.0.0/8"))
-	// Of the four quarters of 10.0.0.0/8, the node is in the first, the pods in the last.
+	// Of the four quarters of 10.0.0.0/8, the node is in the first, and the pods are in the last.
 	m.give("first", "10.64.0.0/10", true)
 	m.give("second", "10.64.0.0/10", true)
 	third := render.Network("tenant", "third", "", "10.64.0.0/10", 0)
@@ -165,8 +164,8 @@ func TestReleasedRangesAreGivenAgain(t *testing.T) {
 	}
 }
 
-// A range that holds an address that the cluster can't do without cuts it off:
-// its nodes send what goes there to a gateway.
+// A range with an address that the cluster needs would disconnect the cluster, because its nodes would send
+// packets for this address to a gateway.
 func TestNoRangeOfAPeerCutsTheClusterOff(t *testing.T) {
 	ten := netip.MustParsePrefix("10.0.0.0/8")
 	m := newAllocations(t, ten)
@@ -213,7 +212,7 @@ func TestNoRangeOfAPeerCutsTheClusterOff(t *testing.T) {
 	} {
 		m.must(m.cluster.Create(t.Context(), o))
 	}
-	// Every range there is, until there is none left, asked for by its own name and not.
+	// All ranges are requested until none is left, some by name.
 	var err error
 	for i := 0; err == nil; i++ {
 		n := render.Network("tenant", fmt.Sprint("peer-", i), "", fmt.Sprintf("10.%d.0.0/16", i%256), 0)
@@ -233,7 +232,7 @@ func TestNoRangeOfAPeerCutsTheClusterOff(t *testing.T) {
 			}
 		}
 	}
-	// In the way are those above, two of them beside one another, and the pods.
+	// The ranges above are not free (two of them are neighbours), nor is the range of the pods.
 	if want := 256 - len(needed) + 1 - 1; len(m.given) != want {
 		t.Errorf("%d peers were given a range, want %d: nothing else is taken", len(m.given), want)
 	}

@@ -13,16 +13,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Bounds of the ranges of one peer. Each range takes a range of the same length from the
-// pools for all peers, a Network, and a route of every node. render's policies.yaml has
-// these bounds, too.
+// Bounds of the ranges of one peer. Each range takes a range of the same length from the pools for all peers,
+// a Network, and a route of every node. The same bounds are in policies.yaml of package render.
 const (
 	maxRanges  = 16
 	widestBits = 8
 )
 
-// Bounded returns an error if a peer has too many ranges, or one that is too large. Ranges
-// that are remapped already stay.
+// Bounded returns an error if a peer has too many ranges, or a range that is too large. Ranges that already
+// are remapped stay.
 func Bounded(c *networkingv1beta1.Configuration) error {
 	pods, external := c.Spec.Remote.CIDR.Pod, c.Spec.Remote.CIDR.External
 	if s := c.Status.Remote; s != nil && len(s.CIDR.Pod) == len(pods) && len(s.CIDR.External) == len(external) {
@@ -39,9 +38,8 @@ func Bounded(c *networkingv1beta1.Configuration) error {
 	return nil
 }
 
-// Grown reports whether a cluster has all its former ranges, and more. The former ones count
-// only if they are as written: otherwise an admin has chosen the addresses that a peer
-// reaches.
+// Grown reports whether a cluster has all its former ranges, and further ones. It returns false if the former
+// ranges are not as written, because then an admin has chosen the addresses that a peer reaches.
 func Grown(written string, had, has networkingv1beta1.ClusterConfigCIDR) bool {
 	return written == wire.RangesText(had) && written != wire.RangesText(has) &&
 		containsAll(has.Pod, had.Pod) && containsAll(has.External, had.External)
@@ -51,10 +49,9 @@ func containsAll(all, some []networkingv1beta1.CIDR) bool {
 	return !slices.ContainsFunc(some, func(c networkingv1beta1.CIDR) bool { return !slices.Contains(all, c) })
 }
 
-// Additional are a peer's ranges of pods in addition to those that an admin has agreed to. A
-// peer could draw traffic by them. So none may be missing or larger than the agreed ones,
-// and the caller gives each another range here. The error is the reason that none is
-// accepted.
+// Additional returns a peer's ranges of pods that no admin here has agreed to. With them, a peer could
+// attract traffic. So none of the agreed ranges may be missing, no new range may be larger than they are, and
+// the caller gives each new range another range here. The error is the reason that no new range is accepted.
 func Additional(agreed, said networkingv1beta1.ClusterConfigCIDR) (more []networkingv1beta1.CIDR, err error) {
 	switch {
 	case !containsAll(said.Pod, agreed.Pod):
@@ -94,7 +91,7 @@ func Additional(agreed, said networkingv1beta1.ClusterConfigCIDR) (more []networ
 	return more, nil
 }
 
-// Carried are the peer's ranges that no admin of this cluster has agreed to.
+// Carried returns the peer's ranges that no admin of this cluster has agreed to.
 func Carried(c *networkingv1beta1.Configuration) []networkingv1beta1.CIDR {
 	return wire.ParseRanges(c.Annotations[render.AnnotationCarriedRanges]).Pod
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Who says a range draws traffic to himself, so little is believed.
+// A peer that reports a range attracts traffic to itself, so little is trusted.
 func TestARangeThatAPeerSaysIsTakenOrRefused(t *testing.T) {
 	agreed := wire.ParseRanges("10.244.0.0/16,10.245.0.0/17;10.70.0.0/16")
 	var many []string
@@ -68,8 +68,8 @@ func TestOwnRangesAreFollowedUnlessAnAdminHasChosen(t *testing.T) {
 	}
 }
 
-// A range that nobody here has agreed to is never seen under its own addresses: they may
-// be somebody's whom the cluster's pods reach today.
+// A range that nobody here has accepted is never used at its own addresses, because they may belong to a host
+// that the cluster's pods reach today.
 func TestACarriedRangeIsSeenUnderAnother(t *testing.T) {
 	m := newAllocations(t)
 	for _, carried := range []string{"", "true"} {
@@ -88,7 +88,7 @@ func TestACarriedRangeIsSeenUnderAnother(t *testing.T) {
 	}
 }
 
-// Each range takes as much of what all peers share.
+// Each range of a peer takes as much of the space that all peers share.
 func TestAPeerHasSixteenRangesAtMost(t *testing.T) {
 	many := func(n int) (out []networkingv1beta1.CIDR) {
 		for i := range n {

@@ -27,17 +27,17 @@ import (
 // Ranges are address ranges with the object that states them.
 type Ranges struct {
 	CIDRs  []netip.Prefix
-	Source string // where they are stated, in words by which a person finds it
-	// Contradiction says which pod is outside of the ranges that are stated, if there are no others; "" otherwise.
+	Source string // the object or setting, as text by which a person finds it
+	// Contradiction names a pod outside of the stated ranges, if no other ranges are stated; "" otherwise.
 	Contradiction string
 }
 
-// Statement reads one place where a cluster may state its ranges. No ranges are no error.
+// Statement reads one place where a cluster may state its ranges. Missing ranges are no error.
 type Statement func(context.Context, client.Reader) (Ranges, error)
 
-// Pods returns the statements about pods. First come the programs that assign the pods' addresses, then the
-// places that only say which ranges they should use. Settings of a pod network that is not in use say ranges
-// in which no pod is: such a statement counts as none.
+// Pods returns the statements about pods. First come the programs that assign the pods' addresses, then
+// settings that these programs should use. A statement is ignored if no pod is in its ranges, because it may
+// belong to a pod network that is not in use.
 func Pods() []Statement {
 	all := []Statement{
 		calicoPools, ciliumPools, flannelNetwork, openShift("clusterNetwork"),
@@ -59,10 +59,10 @@ func Pods() []Statement {
 	return all
 }
 
-// outside names a pod of kube-system with its address, if such pods are there and all of them have addresses
-// outside of the ranges.
+// outside returns a pod of kube-system with its address, if there are such pods with addresses, and none of
+// the addresses is in the ranges.
 func outside(ctx context.Context, reader client.Reader, ranges []netip.Prefix) (pod string, err error) {
-	const enough = 200 // pods; most of kube-system's may be on the host's network
+	const enough = 200 // pods; most pods of kube-system may be on the host's network
 	var pods corev1.PodList
 	if err := reader.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.Limit(enough)); err != nil {
 		return "", fmt.Errorf("list pods of %s: %w", metav1.NamespaceSystem, err)
@@ -94,7 +94,8 @@ func Services(c client.Client, namespace string) []Statement {
 	}
 }
 
-// First returns the ranges of the first statement that has any. If none has, it returns the first contradiction.
+// First returns the ranges of the first statement that has any. If there is none, it returns the first
+// contradiction.
 func First(ctx context.Context, reader client.Reader, statements []Statement) (Ranges, error) {
 	var none Ranges
 	for _, state := range statements {
@@ -110,13 +111,12 @@ func First(ctx context.Context, reader client.Reader, statements []Statement) (R
 	return none, nil
 }
 
-// absent reports whether err means that there is nothing to read, or that we may not read it. A kind that
-// the cluster doesn't have counts as a missing object.
+// absent reports whether err means that an object or its kind does not exist, or that we may not read it.
 func absent(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || meta.IsNoMatchError(err)
 }
 
-// parseRanges keeps the IPv4 ranges: tunnels carry only IPv4 today.
+// parseRanges keeps the IPv4 ranges, because tunnels carry only IPv4.
 func parseRanges(source string, texts ...string) Ranges {
 	found := Ranges{Source: source}
 	for _, text := range texts {
@@ -160,7 +160,7 @@ func configMap(ctx context.Context, reader client.Reader, namespace, name string
 	return cm.Data, err
 }
 
-// ciliumPools reads Cilium's own pools. Without them, Cilium uses the nodes' spec.podCIDRs.
+// ciliumPools reads Cilium's own pools. If there are none, Cilium uses the nodes' spec.podCIDRs.
 func ciliumPools(ctx context.Context, reader client.Reader) (Ranges, error) {
 	data, err := configMap(ctx, reader, metav1.NamespaceSystem, "cilium-config")
 	if err != nil || !strings.HasPrefix(data["ipam"], "cluster-pool") {
@@ -185,8 +185,8 @@ func flannelNetwork(ctx context.Context, reader client.Reader) (Ranges, error) {
 	return Ranges{}, nil
 }
 
-// openShift reads the status of OpenShift's Network object: field is clusterNetwork, a list of {cidr}, or
-// serviceNetwork, a list of strings.
+// openShift reads the status of OpenShift's Network object: The field is either clusterNetwork, a list of
+// {cidr}, or serviceNetwork, a list of strings.
 func openShift(field string) Statement {
 	return func(ctx context.Context, reader client.Reader) (Ranges, error) {
 		o, err := getAny(ctx, reader, schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Network"}, "cluster")
@@ -217,7 +217,7 @@ func kubeadm(field string) Statement {
 		var settings struct {
 			Networking map[string]any `json:"networking"`
 		}
-		_ = yaml.Unmarshal([]byte(data["ClusterConfiguration"]), &settings) // text that can't be parsed counts as no text
+		_ = yaml.Unmarshal([]byte(data["ClusterConfiguration"]), &settings) // a text that can't be parsed is ignored
 		text, _ := settings.Networking[field].(string)
 		return parseRanges("ConfigMap kube-system/kubeadm-config, networking."+field, strings.Split(text, ",")...), nil
 	}
@@ -255,7 +255,7 @@ func kubeProxyRange(ctx context.Context, reader client.Reader) (Ranges, error) {
 	return parseRanges("ConfigMap kube-system/kube-proxy, clusterCIDR", strings.Split(settings.ClusterCIDR, ",")...), nil
 }
 
-// nodeRanges is the last resort if nothing states the whole range: the parts that the nodes have.
+// nodeRanges is the last resort if nothing states the whole range. It uses the ranges of the nodes.
 func nodeRanges(ctx context.Context, reader client.Reader) (Ranges, error) {
 	var nodes corev1.NodeList
 	if err := reader.List(ctx, &nodes); err != nil {
@@ -268,10 +268,10 @@ func nodeRanges(ctx context.Context, reader client.Reader) (Ranges, error) {
 	return coverNodes(nodes.Items, services.CIDRs), nil
 }
 
-// coverNodes returns few ranges that contain all nodes' spec.podCIDRs, with room for more nodes.
-// Kubernetes' default is a /16 with a /24 for each node, so a range is at most 8 bits wider than
-// the smallest podCIDR. Ranges overlap neither Services nor nodes: nodes whose podCIDRs are far
-// apart have several ranges, and not one with other networks in it.
+// coverNodes returns few ranges that contain all nodes' spec.podCIDRs, with room for more nodes. Kubernetes'
+// default is a /16 with a /24 for each node, so a range is at most 8 bits wider than the smallest podCIDR.
+// Ranges overlap neither Services nor nodes. If the podCIDRs are far apart, it returns several ranges, so
+// that none contains other networks.
 func coverNodes(nodes []corev1.Node, avoid []netip.Prefix) Ranges {
 	const room = 8
 	var blocks []netip.Prefix
@@ -309,7 +309,8 @@ func coverNodes(nodes []corev1.Node, avoid []netip.Prefix) Ranges {
 	return Ranges{CIDRs: covers, Source: "the nodes' spec.podCIDRs, with room for more nodes; the cluster states no whole range"}
 }
 
-// cover returns few prefixes that contain the blocks. Each of them fits, or is one of the blocks.
+// cover returns few prefixes that contain the blocks. fits returns true for each prefix that is not one of
+// the blocks.
 func cover(blocks []netip.Prefix, fits func(netip.Prefix) bool) []netip.Prefix {
 	all := blocks[0]
 	for _, b := range blocks {
@@ -319,7 +320,7 @@ func cover(blocks []netip.Prefix, fits func(netip.Prefix) bool) []netip.Prefix {
 		return []netip.Prefix{all}
 	}
 	half := netip.PrefixFrom(all.Addr(), all.Bits()+1)
-	var lower, upper []netip.Prefix // neither is empty: no smaller prefix contains all blocks
+	var lower, upper []netip.Prefix // neither is empty, because no smaller prefix contains all blocks
 	for _, b := range blocks {
 		if half.Contains(b.Addr()) {
 			lower = append(lower, b)
@@ -356,11 +357,12 @@ func serviceCIDRs(ctx context.Context, reader client.Reader) (Ranges, error) {
 	return Ranges{}, last
 }
 
-// validIPs matches how an API server without ServiceCIDRs rejects a Service's address.
+// validIPs matches the text by which an API server without ServiceCIDRs rejects a Service's address.
 var validIPs = regexp.MustCompile(`range of valid IPs is ([0-9./]+)`)
 
-// refusedService lets the API server say in an error which addresses it accepts. On a managed cluster
-// without ServiceCIDRs nothing else says so. The request is a dry run, with an address that nobody uses (RFC 5737).
+// refusedService creates a Service with an invalid address, so that the API server's error names the valid
+// ones. Managed clusters without ServiceCIDRs state them nowhere else. The request is a dry run, with an
+// address that nobody uses (RFC 5737).
 func refusedService(c client.Client, namespace string) Statement {
 	return func(ctx context.Context, _ client.Reader) (Ranges, error) {
 		probe := &corev1.Service{

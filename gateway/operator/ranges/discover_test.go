@@ -22,8 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// offers are kinds that a cluster of the test may have, whether it has objects
-// of them or not.
+// offers are the kinds that a cluster of the test may have, with or without objects.
 var offers = []schema.GroupVersionKind{
 	{Group: "crd.projectcalico.org", Version: "v1", Kind: "IPPool"},
 	{Group: "config.openshift.io", Version: "v1", Kind: "Network"},
@@ -178,7 +177,7 @@ func TestRoomForMoreNodesKeepsClearOfOthers(t *testing.T) {
 	}
 }
 
-// Whatever blocks nodes have: all of them are in the ranges, and nothing else that is known.
+// The ranges contain all blocks of the nodes, and no other known address.
 func TestRangesOfNodesHaveAllBlocksAndNothingElse(t *testing.T) {
 	services := netip.MustParsePrefix("10.96.0.0/16")
 	for seed := range uint64(2000) {
@@ -247,7 +246,7 @@ func TestServiceRangesAreFound(t *testing.T) {
 	}
 }
 
-// refusing is an API server that takes no Service.
+// refusing is an API server that accepts no Service.
 type refusing struct {
 	client.Client
 	answer error

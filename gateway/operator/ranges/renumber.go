@@ -21,13 +21,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Pair are the Networks of one range of a peer.
+// Pair contains the Networks of one range of a peer.
 type Pair struct {
 	Current *ipamv1alpha1.Network // the range under which the cluster sees the peer
-	Other   *ipamv1alpha1.Network // the next one, or the former; nil: neither
+	Other   *ipamv1alpha1.Network // the next or the former range; nil: neither
 }
 
-// Swap makes the other one current.
+// Swap exchanges the two Networks.
 func (p *Pair) Swap() { p.Current, p.Other = p.Other, p.Current }
 
 // Step is the next step for a Pair.
@@ -43,8 +43,8 @@ const (
 	Release      // delete the other Network
 )
 
-// Next is the next step of a request. ready means that nodes and gateway have both
-// ranges. again is how long Keep lasts.
+// Next is the next step of a request. ready means that nodes and gateway have both ranges. again is the rest
+// of the time of Keep.
 func (p Pair) Next(asked wire.Renumbering, ready bool, now time.Time) (step Step, again time.Duration) {
 	leaves := func(n *ipamv1alpha1.Network) bool {
 		return slices.ContainsFunc(asked.Leave, func(r netip.Prefix) bool { return r.String() == string(n.Status.CIDR) })
@@ -65,7 +65,7 @@ func (p Pair) Next(asked wire.Renumbering, ready bool, now time.Time) (step Step
 	}
 	left, err := time.Parse(time.RFC3339, p.Other.Annotations[wire.AnnotationLeft])
 	if again = left.Add(asked.Keep).Sub(now); err != nil || again <= 0 {
-		return Release, 0 // its time is up, or the request is gone
+		return Release, 0 // the time is up, or the request is gone
 	}
 	return Keep, again
 }
@@ -73,24 +73,24 @@ func (p Pair) Next(asked wire.Renumbering, ready bool, now time.Time) (step Step
 // Moves is the progress of the ranges of one peer.
 type Moves struct {
 	Asked wire.Renumbering
-	// Also are both ranges of each pair, for nodes and gateway.
+	// Also contains both ranges of each pair, for nodes and gateway.
 	Also     []wire.Alias
-	Released []*ipamv1alpha1.Network // to be deleted, once they are not announced any more
+	Released []*ipamv1alpha1.Network // to be deleted when they are not announced any more
 	Again    time.Duration           // the time until the next reconciliation
 
 	told    []wire.Alias // both ranges of each pair, as announced
-	lacking []string     // nodes, and the gateway, that lack some of these
+	lacking []string     // nodes, and the gateway, that don't have all of these ranges
 
 	next, kept []string               // ranges in preparation, and former ranges
-	until      time.Time              // the end of the last of these
+	until      time.Time              // the time until which the last former range stays
 	failed     error                  // the reason that a range stays
 	networks   []types.NamespacedName // of this peer
 	seen       []networkingv1beta1.CIDR
 }
 
 const (
-	// compareAgain is how often a peer's ranges are compared with objects that are not
-	// watched: Services, and the addresses of names. It costs much to list them.
+	// compareAgain is the interval at which a peer's ranges are compared with objects that are not watched,
+	// because a list of them costs much: Services, and the addresses of names.
 	compareAgain = 2 * time.Minute
 	// prepareAgain is the time between two checks of the reports of nodes and gateway.
 	prepareAgain = time.Second
@@ -111,7 +111,7 @@ func NewMoves(ctx context.Context, c client.Reader, conf *networkingv1beta1.Conf
 	return m, err
 }
 
-// forever is how long former ranges stay while the request can't be read.
+// forever is the time that former ranges stay while the request can't be read.
 const forever = 100 * 365 * 24 * time.Hour
 
 // Ready reports whether nodes and gateway have both ranges of a pair.
@@ -119,8 +119,7 @@ func (m *Moves) Ready(p Pair, real networkingv1beta1.CIDR) bool {
 	return p.Other != nil && len(m.lacking) == 0 && !slices.ContainsFunc(aliases(p, real), func(a wire.Alias) bool { return !slices.Contains(m.told, a) })
 }
 
-// Fail notes that there is no room for another range. It reports whether that is the
-// meaning of err.
+// Fail reports whether err means that there is no room for another range. If so, it notes this.
 func (m *Moves) Fail(err error) bool {
 	if !errors.Is(err, ipam.ErrExhausted) {
 		return false
@@ -137,8 +136,7 @@ func aliases(p Pair, real networkingv1beta1.CIDR) []wire.Alias {
 			out = append(out, wire.Alias{Seen: seen, Real: is})
 		}
 	}
-	// The order is the same before and after the change, so the announcement does not
-	// change twice.
+	// The order is the same before and after the switch, so that the announcement changes only once.
 	slices.SortFunc(out, func(a, b wire.Alias) int { return a.Seen.Addr().Compare(b.Seen.Addr()) })
 	return out
 }
@@ -174,8 +172,7 @@ func (m *Moves) Note(p Pair, real networkingv1beta1.CIDR, step Step, again time.
 // mostNamed is the largest number of names in a message.
 const mostNamed = 5
 
-// Conditions returns the conditions with the next step and its obstacles, also those
-// that are not true.
+// Conditions returns conditions about the next step and its obstacles, including conditions that are false.
 func (m *Moves) Conditions(overlaps []wire.Overlap, generation int64) []metav1.Condition {
 	both := []metav1.Condition{
 		{Type: wire.ConditionOverlap, Status: metav1.ConditionFalse, Reason: wire.ReasonNeeded, ObservedGeneration: generation},
@@ -197,8 +194,7 @@ func (m *Moves) Conditions(overlaps []wire.Overlap, generation int64) []metav1.C
 	return both
 }
 
-// waits names the nodes and the gateway that a change waits for, as the end of a
-// sentence.
+// waits returns the end of a sentence, with the nodes and the gateway that a change waits for.
 func (m *Moves) waits() string {
 	if len(m.lacking) == 0 {
 		return ""
@@ -211,9 +207,8 @@ func (m *Moves) waits() string {
 	return text
 }
 
-// lacking names the nodes, and the gateway, that lack some of the ranges. Nodes that
-// are not ready don't count, and neither does a gateway without its peer: they carry
-// no packets.
+// lacking returns the nodes, and the gateway, that don't have all of the ranges. Nodes that are not ready
+// don't count, nor does a gateway without its peer, because they carry no packets.
 func lacking(ctx context.Context, c client.Reader, conf *networkingv1beta1.Configuration, told []wire.Alias) ([]string, error) {
 	lacks := func(has []netip.Prefix) bool {
 		return slices.ContainsFunc(told, func(a wire.Alias) bool { return !slices.Contains(has, a.Seen) })
@@ -272,8 +267,8 @@ func lackingNodes(ctx context.Context, c client.Reader, lacks func([]netip.Prefi
 	return out, nil
 }
 
-// Overlaps returns the addresses in a peer's ranges that the cluster has or needs,
-// without the Networks for the peer.
+// Overlaps returns the addresses in a peer's ranges that the cluster uses or needs, apart from the Networks
+// for the peer.
 func (a *Allocator) Overlaps(ctx context.Context, m *Moves) ([]wire.Overlap, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -23,12 +23,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Surroundings are the addresses that the cluster, its admins and its tunnels need
-// unchanged. If a peer's range contained one, nodes would route it to a gateway.
+// Surroundings are the addresses that the cluster, its admins and its tunnels need. If a peer's range
+// contained one, nodes would route its packets to a gateway.
 type Surroundings struct {
 	cache  client.Reader // for Nodes, InternalNodes, gateways, and the API servers' EndpointSlice
-	reader client.Reader // not cached: a mirror of every Service would cost more than a rare list
-	server string        // host by which the operator itself reaches the API server
+	reader client.Reader // not cached, because a cache of all Services would cost more than a rare list
+	server string        // the host of the URL by which the operator itself reaches the API server
 	lookUp func(ctx context.Context, network, name string) ([]netip.Addr, error)
 
 	mu       sync.Mutex
@@ -37,11 +37,10 @@ type Surroundings struct {
 	names    map[string]answer
 	all      []corev1.Node // by name
 	ofNodes  []ipam.Reservation
-	version  ofVersion // of both
+	version  ofVersion // of the Nodes and InternalNodes in these fields
 }
 
-// ofVersion identifies a state of the Nodes and InternalNodes: a new or changed object
-// has a higher version than all before.
+// ofVersion identifies a state of the Nodes and InternalNodes. Each change has a higher version.
 type ofVersion struct {
 	nodes, said int
 	last        string
@@ -63,12 +62,12 @@ type answer struct {
 }
 
 const (
-	// servicesAge and namesAge are how long answers to requests are kept, because
-	// hundreds of peers may appear at once.
+	// servicesAge and namesAge are the times for which answers are kept, because hundreds of peers may appear
+	// at once.
 	servicesAge = 10 * time.Second
 	namesAge    = time.Minute
-	// lookUpTime is the time for all names together. A name without an answer reserves
-	// nothing: a gateway could not dial it either.
+	// lookUpTime is the time for all names together. A name without an answer reserves nothing, because a
+	// gateway could not dial it either.
 	lookUpTime = 2 * time.Second
 )
 
@@ -78,11 +77,11 @@ func APIServerSlice() client.ObjectKey {
 	return client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
 }
 
-// NewSurroundings returns those of the API server of config. The first of the two
-// readers is cached.
+// NewSurroundings returns Surroundings with the API server of config. Only the first of the two readers is
+// cached.
 func NewSurroundings(cache, reader client.Reader, config *rest.Config) *Surroundings {
 	s := &Surroundings{cache: cache, reader: reader, lookUp: net.DefaultResolver.LookupNetIP}
-	if u, _, err := rest.DefaultServerUrlFor(config); err == nil { // otherwise nothing would have started
+	if u, _, err := rest.DefaultServerUrlFor(config); err == nil { // without an error, because the operator already uses config
 		s.server = u.Hostname()
 	}
 	return s
@@ -93,7 +92,7 @@ func (s *Surroundings) Reserved(ctx context.Context) ([]ipam.Reservation, error)
 	return s.known(ctx, servicesAge)
 }
 
-// known lists the same. The list of Services may be as old as age.
+// known returns the same as Reserved. The list of Services may be as old as age.
 func (s *Surroundings) known(ctx context.Context, age time.Duration) ([]ipam.Reservation, error) {
 	out, err := s.nodes(ctx)
 	if err != nil {
@@ -130,8 +129,8 @@ func (s *Surroundings) known(ctx context.Context, age time.Duration) ([]ipam.Res
 	return out, nil
 }
 
-// nodes returns the addresses and networks of the nodes. After a change of one node,
-// hundreds of gateways need them at once.
+// nodes returns the addresses and networks of the nodes. After a change of a node, hundreds of gateways need
+// them at once.
 func (s *Surroundings) nodes(ctx context.Context) ([]ipam.Reservation, error) {
 	var list corev1.NodeList
 	if err := s.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -158,8 +157,7 @@ func (s *Surroundings) nodes(ctx context.Context) ([]ipam.Reservation, error) {
 	return slices.Clone(s.ofNodes), nil
 }
 
-// Sorted returns the nodes of the last reservations, by name. They are shared: callers
-// must not change them.
+// Sorted returns the nodes of the last reservations, by name. Callers must not change them.
 func (s *Surroundings) Sorted() []corev1.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -275,7 +273,7 @@ func listServices(ctx context.Context, reader client.Reader) ([]host, error) {
 	return out, nil
 }
 
-// resolve looks up the names among hosts, and forgets others.
+// resolve looks up the names among hosts, and drops the answers for other names.
 func (s *Surroundings) resolve(ctx context.Context, hosts []host) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTime)
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// Watch sends events of Secrets. It keeps only their metadata: controllers read the
-// contents when they need them.
+// Watch sends events of Secrets. It keeps only their metadata, because controllers read the contents when
+// they need them.
 type Watch struct {
 	client   metadata.Interface
 	selector string
@@ -33,7 +33,7 @@ func New(config *rest.Config, selector string) (*Watch, error) {
 	return &Watch{client: c, selector: selector, watching: map[string]context.CancelFunc{}}, err
 }
 
-// Tell returns the events for one more controller. It must be called before Start.
+// Tell returns a channel with the events, for one more controller. It must be called before Start.
 func (w *Watch) Tell() <-chan event.GenericEvent {
 	c := make(chan event.GenericEvent)
 	w.told = append(w.told, c)
@@ -52,7 +52,7 @@ func (w *Watch) Start(ctx context.Context) error {
 	return nil
 }
 
-// Enter begins to watch a namespace, in which the operator has the right to.
+// Enter begins to watch a namespace in which the operator has the right to do so.
 func (w *Watch) Enter(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -41,9 +41,9 @@ func (a Authority) PEM() ([]byte, error) {
 	return ca, nil
 }
 
-// Mark identifies the CAs: it differs after a change. A certificate from before a change of the CAs is signed
-// again, because a cluster that replaces its CA replaces its signing key, too. The CA for clients may differ
-// from the API server's, and may be replaced alone.
+// Mark identifies the CAs: it differs after a change. Certificates are signed again after a change of the
+// CAs, because a cluster that replaces its CA also replaces its signing key. The CA for clients may differ
+// from the API server's CA, and may be replaced independently.
 func (a Authority) Mark(ctx context.Context) (string, error) {
 	ca, err := a.PEM()
 	if err != nil || a.Clients == nil {
@@ -64,8 +64,8 @@ func markOf(ca []byte) string { return fmt.Sprintf("%x", sha256.Sum256(ca))[:16]
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Every is how often [Authority.Mark] is read again. Kubernetes takes a minute or two to bring another CA into
-// the pod.
+// Every is the interval at which [Authority.Mark] is called again. Kubernetes takes a minute or two to write
+// another CA into the pod.
 const Every = 10 * time.Second
 
 // News queues all requests when the CAs change.
@@ -99,7 +99,7 @@ func (a Authority) News(every time.Duration, all func(context.Context) []reconci
 	})
 }
 
-// RefusedAgain is how soon a certificate is requested again after a refusal.
+// RefusedAgain is the time until a certificate is requested again after a refusal.
 const RefusedAgain = 5 * time.Minute
 
 // Refused returns the reason of a refused request; "" if it was not refused.

@@ -11,7 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// View has the facts for the decisions about all pods of one namespace on a virtual node.
+// View holds the facts for the decisions about all pods of one namespace on a virtual node.
 type View struct {
 	Consumer, Provider string // cluster IDs
 	Node               string
@@ -19,7 +19,7 @@ type View struct {
 	// Going means that the provider has not deleted the former mapped namespace yet: pods may still run in
 	// it.
 	Going bool
-	// Unsaid means that a mapped namespace is requested, and the provider's answer is unknown: running pods
+	// Unsaid means that a mapped namespace is requested, but the provider's answer is not known. Running pods
 	// may still run.
 	Unsaid bool
 	// Known means that the provider's objects have been listed. Until then, statuses stay, and no object
@@ -32,7 +32,7 @@ type View struct {
 	Address   string // of the virtual node, "" if it has none
 }
 
-// Action is what to do for one pod. Its fields are independent of each other.
+// Action contains the requests for one pod. Its fields are independent of each other.
 type Action struct {
 	Ask      bool      // create the ShadowPod
 	Withdraw types.UID // delete the ShadowPod with this UID
@@ -41,7 +41,7 @@ type Action struct {
 	Adopt types.UID
 	// Labels are the new labels of the ShadowPod, nil to leave them as they are.
 	Labels map[string]string
-	// Unsent says which changes of the pod the provider does not get; "" for none.
+	// Unsent names the changes of the pod that the provider does not get; "" if there are none.
 	Unsent string
 	// Forget completes the deletion of the pod here, because its remote pod is gone.
 	Forget bool
@@ -63,8 +63,8 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 		return v.blind(pod, now)
 	}
 	ends := pod != nil && pod.DeletionTimestamp != nil
-	// A missing pod proves no deletion: this cluster may have been restored from a backup, and its pods come
-	// back one after the other, with other UIDs.
+	// A missing pod proves no deletion: after the restore of a backup, this cluster's pods come back one
+	// after the other, with other UIDs.
 	switch {
 	case shadow == nil || shadow.Deleting:
 	case shadow.Gone || ends:
@@ -91,8 +91,8 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 			a.Ask = true
 		}
 	case copied != nil && copied.DeletionTimestamp != nil && over(copied):
-		// The remote pod has ended because it was deleted there, and is created again. If this pod failed,
-		// its controller would replace it.
+		// The remote pod has ended because it was deleted there, and is created again. The phase must not
+		// become Failed, because then the pod's controller would replace the pod.
 		a.Status = waiting(pod, peering.ReasonAsked, v.Provider+" was asked to run it again", now)
 	case copied != nil:
 		a.Status = v.running(pod, copied, now)
@@ -139,7 +139,7 @@ func nameOf(pod *corev1.Pod) string {
 	return pod.Namespace
 }
 
-// blind decides while the provider can't be asked. The status stays, except that a pod without a tunnel is
+// blind decides while the provider does not answer. The status stays, except that a pod without a tunnel is
 // not ready. If a node is not ready, Kubernetes marks all its pods as not ready. blind corrects this, as a
 // kubelet does.
 func (v View) blind(pod *corev1.Pod, now time.Time) Action {
@@ -152,7 +152,6 @@ func (v View) blind(pod *corev1.Pod, now time.Time) Action {
 	return Action{Status: s}.news(pod)
 }
 
-// news drops a status that equals the present one.
 func (a Action) news(pod *corev1.Pod) Action {
 	if a.Status != nil && equality.Semantic.DeepEqual(*a.Status, pod.Status) {
 		a.Status = nil

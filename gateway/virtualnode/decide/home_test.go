@@ -41,7 +41,7 @@ func pod(change ...func(*corev1.Pod)) *corev1.Pod {
 
 func ends(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: start} }
 
-// copyOf is a pod that runs on the provider.
+// copyOf returns a pod that runs on the provider.
 func copyOf(change ...func(*corev1.Pod)) *corev1.Pod {
 	c := pod()
 	c.Namespace, c.UID, c.Spec.NodeName = "demo-rome", "c1", "node-a"
@@ -113,8 +113,8 @@ func TestAShadowPodIsWhatMeansSomethingAbroad(t *testing.T) {
 	}
 }
 
-// Kubernetes lets some fields of a pod change that is bound. Each change reaches the provider's pod, or is
-// told, or means something at home only.
+// Kubernetes allows changes of some fields of a bound pod. Each change is sent to the provider's pod, or
+// reported, or only concerns this cluster.
 func TestAChangeOfAPodIsSentOrTold(t *testing.T) {
 	debug := func(image string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -258,7 +258,7 @@ func TestReadinessFollowsTheTunnelAndNotTheAPI(t *testing.T) {
 	if a := v.Decide(runs, nil, nil, start); !reflect.DeepEqual(a, Action{}) {
 		t.Errorf("the provider can't be asked: got %+v", a)
 	}
-	// As Kubernetes does with each pod of a node that is not ready.
+	// Kubernetes does this with each pod of a node that is not ready.
 	marked := runs.DeepCopy()
 	marked.Status.Conditions[readiness(marked.Status.Conditions)].Status = corev1.ConditionFalse
 	if a := v.Decide(marked, nil, nil, start); a.Status == nil || a.Status.Conditions[readiness(a.Status.Conditions)].Status != corev1.ConditionTrue {
@@ -363,8 +363,8 @@ func TestWhatIsToBeDoneForAPod(t *testing.T) {
 	}
 }
 
-// A Job takes its pod's word. One that ended while nobody looked, and whose copy the
-// provider has removed since, would wait for ever.
+// A Job relies on its pod's status. It would wait for ever for a pod that ended while no program ran, and
+// whose copy the provider has removed.
 func TestAPodThatEndedUnseenHasEnded(t *testing.T) {
 	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
 		a := view.Decide(pod(), &Shadow{UID: "s1", Of: "u1", Phase: phase}, nil, start)
@@ -374,7 +374,7 @@ func TestAPodThatEndedUnseenHasEnded(t *testing.T) {
 	}
 }
 
-// String is what a table compares.
+// String returns the text that tables compare.
 func (a Action) String() string {
 	var out []string
 	if a.Withdraw != "" {
@@ -399,7 +399,7 @@ func (a Action) String() string {
 	return strings.Join(out, " ")
 }
 
-// world is a name on both sides, with a provider that does its part and random events.
+// world is a name on both sides, with a provider that works, and random events.
 type world struct {
 	pod    *corev1.Pod
 	same   bool // the pods of this name are alike
@@ -451,7 +451,7 @@ func (w *world) act(v View, now time.Time) (changed bool, err error) {
 	return a.String() != "", nil
 }
 
-// provide does what a provider does, a step at a time.
+// provide does one step of the provider's work.
 func (w *world) provide() bool {
 	switch {
 	case w.copied != nil && w.shadow == nil:

@@ -16,7 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Mentioned has the names of the ConfigMaps and Secrets that pods need. Only these are copied to the
+// Mentioned holds the names of the ConfigMaps and Secrets that pods need. No others are copied to the
 // provider.
 type Mentioned struct{ ConfigMaps, Secrets map[string]bool }
 
@@ -24,7 +24,7 @@ type Mentioned struct{ ConfigMaps, Secrets map[string]bool }
 func NewMentioned() Mentioned { return Mentioned{map[string]bool{}, map[string]bool{}} }
 
 // Add adds the names that a pod mentions. It leaves out the CA certificates that Kubernetes writes into every
-// namespace: the mapped namespace has those of the provider.
+// namespace: the mapped namespace has the provider's certificates.
 func (m Mentioned) Add(s *corev1.PodSpec) {
 	for _, all := range [][]corev1.Container{s.InitContainers, s.Containers} {
 		for i := range all {
@@ -86,13 +86,14 @@ func (m Mentioned) volume(v *corev1.Volume) {
 }
 
 // Stays reports whether an object must not be copied: its annotation says so, or it is a ServiceAccount token
-// or a bootstrap token. A token is useless on the provider, and would become one of the provider's.
+// or a bootstrap token. A token is useless on the provider, and the provider's controllers would treat it as
+// a token of the provider.
 func Stays(o metav1.Object, kind corev1.SecretType) bool {
 	return o.GetAnnotations()[peering.AnnotationStays] != "" || kind == corev1.SecretTypeServiceAccountToken || kind == corev1.SecretTypeBootstrapToken
 }
 
-// meta returns the metadata of a copy, without the object's own labels and annotations: on the provider,
-// these would steer programs that read all namespaces.
+// meta returns the metadata of a copy, without the object's own labels and annotations: on the provider, they
+// could control programs that read all namespaces.
 func (v View) meta(name, version string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: v.Mapped, Name: name, Labels: map[string]string{peering.LabelPodOrigin: v.Consumer, peering.LabelPodDestination: v.Provider},
@@ -121,8 +122,8 @@ func (v View) Secret(o *corev1.Secret, version string) *corev1.Secret {
 	}
 }
 
-// Service returns the provider's copy of a Service; nil if it must not be copied. The copy has the same
-// name and another address. It is reachable only inside the provider's cluster, and selects the pods there.
+// Service returns the provider's copy of a Service; nil if it must not be copied. The copy has the same name
+// and another address. It is reachable only inside the provider's cluster, and selects the pods there.
 func (v View) Service(o *corev1.Service) *corev1.Service {
 	if o.Spec.Type == corev1.ServiceTypeExternalName || Stays(o, "") || o.Namespace == metav1.NamespaceDefault && o.Name == "kubernetes" {
 		return nil
@@ -147,7 +148,7 @@ func (v View) Service(o *corev1.Service) *corev1.Service {
 }
 
 // Endpoints returns the endpoints of a Service that the provider does not have itself; nil if there are none.
-// Their addresses are this cluster's: the provider translates them.
+// The addresses are those of this cluster. The provider translates them.
 func (v View) Endpoints(o *discoveryv1.EndpointSlice) *offloadingv1beta1.ShadowEndpointSlice {
 	if o.AddressType != discoveryv1.AddressTypeIPv4 || o.Labels[discoveryv1.LabelServiceName] == "" {
 		return nil
@@ -166,7 +167,7 @@ func (v View) Endpoints(o *discoveryv1.EndpointSlice) *offloadingv1beta1.ShadowE
 	if len(s.Spec.Template.Endpoints) == 0 {
 		return nil
 	}
-	// A change of the order alone does not count.
+	// A different order is no change.
 	slices.SortFunc(s.Spec.Template.Endpoints, func(a, b discoveryv1.Endpoint) int {
 		return cmp.Compare(strings.Join(a.Addresses, ","), strings.Join(b.Addresses, ","))
 	})

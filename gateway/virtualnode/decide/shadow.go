@@ -1,5 +1,5 @@
-// Package decide has a consumer's decisions about offloaded pods: the requests to the provider for a pod that
-// is bound to a virtual node, and the status of the pod here. It is pure.
+// Package decide makes a consumer's decisions about offloaded pods: the requests to the provider for a pod
+// that is bound to a virtual node, and the status of the pod here. It is pure.
 //
 // For a ShadowPod in the mapped namespace, the provider runs the remote pod (copied), which has the same
 // name.
@@ -23,7 +23,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Shadow has the parts of a ShadowPod that decisions need.
+// Shadow contains the parts of a ShadowPod that decisions need.
 type Shadow struct {
 	UID      types.UID
 	Of       types.UID // the pod that the ShadowPod was made for
@@ -43,7 +43,7 @@ func ShadowOf(o *offloadingv1beta1.ShadowPod) *Shadow {
 	}
 }
 
-// Changeable returns the fields of a requested spec that Kubernetes lets anybody change in a pod that runs.
+// Changeable returns the fields of a requested spec that can be changed in a running pod.
 func Changeable(s *corev1.PodSpec) corev1.PodSpec {
 	images := func(all []corev1.Container) (out []corev1.Container) {
 		for i := range all {
@@ -54,8 +54,9 @@ func Changeable(s *corev1.PodSpec) corev1.PodSpec {
 	return corev1.PodSpec{ActiveDeadlineSeconds: s.ActiveDeadlineSeconds, Containers: images(s.Containers), InitContainers: images(s.InitContainers)}
 }
 
-// relabelled returns the labels that a ShadowPod needs because those of its pod have changed; nil if it needs
-// no others. A label that the pod has lost gets an empty value: providers take over labels, and remove none.
+// relabelled returns the labels that a ShadowPod needs because the labels of its pod have changed; nil if it
+// needs no other labels. A label that the pod has lost gets an empty value, because providers copy labels,
+// but remove none.
 func (v View) relabelled(pod *corev1.Pod, shadow *Shadow) map[string]string {
 	want := map[string]string{}
 	maps.Copy(want, shadow.Labels)
@@ -69,8 +70,8 @@ func (v View) relabelled(pod *corev1.Pod, shadow *Shadow) map[string]string {
 	return want
 }
 
-// unsent says what has changed in a pod since it was requested, and does not change on the provider; "" for
-// nothing.
+// unsent returns the changes of a pod since its request that don't reach the provider, as text; "" if there
+// are none.
 func (v View) unsent(pod *corev1.Pod, shadow *Shadow) string {
 	now, was := Changeable(&pod.Spec), shadow.Spec
 	var old, all []string
@@ -98,7 +99,7 @@ func (v View) unsent(pod *corev1.Pod, shadow *Shadow) string {
 	return fmt.Sprintf("%s does not get this change of the pod: %s", v.Provider, strings.Join(all, "; "))
 }
 
-// Same reports whether a ShadowPod requests the same as one for this pod would.
+// Same reports whether a ShadowPod has the same request as a new ShadowPod for this pod.
 func Same(o *offloadingv1beta1.ShadowPod, pod *corev1.Pod) bool {
 	return Unrunnable(&pod.Spec) == "" && equality.Semantic.DeepEqual(o.Spec.Pod, requested(&pod.Spec))
 }
@@ -118,7 +119,6 @@ func sent(all map[string]string) map[string]string {
 	return out
 }
 
-// labels returns the labels of the ShadowPod of a pod.
 func (v View) labels(pod *corev1.Pod) map[string]string {
 	out := sent(pod.Labels)
 	out[peering.LabelPodOrigin], out[peering.LabelPodDestination], out[peering.LabelPodNode] = v.Consumer, v.Provider, v.Node
@@ -151,7 +151,6 @@ var left = []string{
 	"ReadinessGates", "Overhead", "OS", "EphemeralContainers",
 }
 
-// requested returns the part of a spec that is requested.
 func requested(s *corev1.PodSpec) corev1.PodSpec {
 	var out corev1.PodSpec
 	from, to := reflect.ValueOf(s.DeepCopy()).Elem(), reflect.ValueOf(&out).Elem()
@@ -170,18 +169,18 @@ func requested(s *corev1.PodSpec) corev1.PodSpec {
 	return out
 }
 
-// isToken reports whether a volume is the one that Kubernetes adds to every pod. It has a token of an account
-// of this cluster, which is useless on the provider.
+// isToken reports whether a volume is the one that Kubernetes adds to every pod. Such a volume contains a
+// token of an account of this cluster, which is useless on the provider.
 func isToken(v corev1.Volume) bool {
 	return v.Projected != nil && strings.HasPrefix(v.Name, "kube-api-access-")
 }
 
-// Unrunnable returns the reason that no provider can run a pod like this; "" if one can.
+// Unrunnable returns the reason that no provider can run a pod like this; "" if a provider can.
 func Unrunnable(s *corev1.PodSpec) string {
 	var why []string
 	for name, set := range map[string]bool{
 		"hostNetwork": s.HostNetwork, "hostPID": s.HostPID, "hostIPC": s.HostIPC, "resourceClaims": len(s.ResourceClaims) > 0,
-		// A pod with a runtime class wants isolation, and would lose it without the class.
+		// A pod with a runtime class needs isolation, and would lose it without the class.
 		"runtimeClassName": s.RuntimeClassName != nil && *s.RuntimeClassName != "liqo",
 	} {
 		if set {
@@ -214,7 +213,6 @@ func travels(v *corev1.Volume) bool {
 	return v.EmptyDir != nil || v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil
 }
 
-// kindOf returns the kind of a volume, as manifests name it.
 func kindOf(v *corev1.Volume) string {
 	source := reflect.ValueOf(v.VolumeSource)
 	for i := range source.NumField() {

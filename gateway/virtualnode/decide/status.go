@@ -10,8 +10,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Seen returns the address that reaches a remote pod from here; false if there is none. Without a tunnel of
-// ours it is the pod's own address.
+// Seen returns the address under which a remote pod is reachable from here; false if there is none. Without a
+// tunnel of ours, this is the pod's own address.
 func (v View) Seen(text string) (string, bool) {
 	if !v.Connected {
 		return text, text != ""
@@ -37,7 +37,6 @@ func ofHome(pod *corev1.Pod) *corev1.PodStatus {
 	}
 }
 
-// ofKubelet reports whether the pod's kubelet writes a condition.
 func ofKubelet(t corev1.PodConditionType) bool {
 	switch t {
 	case corev1.PodReady, corev1.ContainersReady, corev1.PodInitialized, corev1.PodReadyToStartContainers:
@@ -94,8 +93,8 @@ func statuses(all []corev1.ContainerStatus, containers []corev1.Container) (out 
 	return out
 }
 
-// gate makes a pod not ready until its readiness gates are open, as kubelets do. Programs of the consumer
-// open them.
+// gate makes a pod not ready until all its readiness gates are open, as kubelets do. Programs of the consumer
+// open the gates.
 func (v View) gate(pod *corev1.Pod, s *corev1.PodStatus) {
 	for _, g := range pod.Spec.ReadinessGates {
 		open := slices.ContainsFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == g.ConditionType && c.Status == corev1.ConditionTrue })

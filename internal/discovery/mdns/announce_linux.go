@@ -18,11 +18,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/sleep"
 )
 
-// Announce answers questions about a cluster in the LAN of the interface that has an address, until
-// ctx ends. It logs errors, and tries again.
+// Announce answers questions about a cluster in the LAN of the interface that has an address, until ctx ends.
+// After an error, it logs the error and tries again.
 //
-// It sends nothing unasked, neither at its start nor at its end: other nodes of the cluster also
-// answer, and a program that is browsing would otherwise take the end of one node for the cluster's.
+// It sends no announcements, neither at its start nor at its end, because other nodes of the cluster also
+// answer. A program that browses would take the end of one node for the end of the cluster.
 func Announce(ctx context.Context, log *slog.Logger, address netip.Addr, c discovery.Cluster) {
 	for ctx.Err() == nil {
 		if err := announce(ctx, log, address, c); ctx.Err() == nil {
@@ -43,8 +43,8 @@ func announce(ctx context.Context, log *slog.Logger, address netip.Addr, c disco
 	return answer(ctx, log, conn, lan, c)
 }
 
-// listen receives questions that go to all of an address's LAN. Packets to the node's address alone
-// go on to other programs, such as Avahi.
+// listen receives questions that go to all machines in the LAN of an address. Packets that go only to the
+// node's address are left to other programs, such as Avahi.
 func listen(address netip.Addr) (*net.UDPConn, netip.Prefix, error) {
 	i, lan, err := interfaceOf(address)
 	if err != nil {
@@ -63,9 +63,7 @@ func listen(address netip.Addr) (*net.UDPConn, netip.Prefix, error) {
 	return conn, lan, nil
 }
 
-// bound returns a socket that is bound to the group. Package net would bind it to the port on all
-// addresses.
-// addresses.
+// bound returns a socket that is bound to the group. Package net would bind it to the port on all addresses.
 func bound() (*net.UDPConn, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -86,15 +84,15 @@ func bound() (*net.UDPConn, error) {
 	return conn.(*net.UDPConn), nil
 }
 
-// If several nodes answer by multicast, each waits a random time (RFC 6762, section 6), and repeats
-// nothing within a second.
+// If several nodes answer by multicast, each waits a random time (RFC 6762, section 6), and does not repeat
+// an answer within a second.
 const (
 	leastDelay, mostDelay = 20 * time.Millisecond, 120 * time.Millisecond
 	quiet                 = time.Second
 )
 
-// answer ignores senders outside the LAN: they must not get the LAN's addresses (RFC 6762, section
-// 11). It closes conn at the end.
+// answer answers questions until ctx ends, and then closes conn. It ignores senders outside the LAN, because
+// they must not get the LAN's addresses (RFC 6762, section 11).
 func answer(ctx context.Context, log *slog.Logger, conn *net.UDPConn, lan netip.Prefix, c discovery.Cluster) error {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -120,7 +118,7 @@ func answer(ctx context.Context, log *slog.Logger, conn *net.UDPConn, lan netip.
 			said, from = time.Now(), group
 			sleep.For(ctx, leastDelay+rand.N(mostDelay-leastDelay)) //nolint:gosec // no secret
 		}
-		// An error for one sender, for example because of a firewall, keeps no other sender from an
+		// An error for one sender, for example because of a firewall, must not keep other senders from an
 		// answer.
 		if _, err := conn.WriteToUDPAddrPort(reply, from); err != nil && ctx.Err() == nil {
 			log.Log(ctx, failed, "an answer was not sent", "to", from, "error", err)

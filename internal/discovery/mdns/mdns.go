@@ -1,5 +1,5 @@
-// Package mdns speaks multicast DNS (RFC 6762): it announces a cluster in a LAN, and asks a LAN for
-// clusters.
+// Package mdns implements multicast DNS (RFC 6762): it announces a cluster in a LAN, and finds clusters in a
+// LAN.
 package mdns
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/discovery"
 )
 
-// group is the address at which all machines of a LAN hear questions.
+// group is the address at which all machines of a LAN receive questions.
 var group = netip.AddrPortFrom(netip.AddrFrom4([4]byte{224, 0, 0, 251}), 5353)
 
 const (
@@ -30,7 +30,7 @@ const (
 
 // lansOf returns the IPv4 addresses of an interface, each with its range.
 func lansOf(i net.Interface) (lans []netip.Prefix) {
-	addresses, _ := i.Addrs() // an interface that has disappeared has none
+	addresses, _ := i.Addrs() // an interface that has disappeared has no addresses
 	for _, a := range addresses {
 		if lan, err := netip.ParsePrefix(a.String()); err == nil && lan.Addr().Is4() {
 			lans = append(lans, lan)
@@ -51,16 +51,16 @@ type Found struct {
 	Interface string // of this machine
 }
 
-// Answers are the answers from the LANs of this machine.
+// Answers contains the answers from the LANs of this machine.
 type Answers struct {
 	Found []Found
 	Asked []string // the interfaces
-	Unfit int      // announcements that can't be a cluster's, and those above the limit
+	Unfit int      // announcements that can't be a cluster, and announcements above the limit
 }
 
-// Browse asks the LANs of this machine for clusters, and collects answers until wait has passed.
-// name selects one interface; "" means all. If an interface can't be asked, Browse returns an error
-// together with the results of the others.
+// Browse asks the LANs of this machine for clusters, and collects answers until wait has passed. name selects
+// one interface; "" means all. If the question can't be sent on an interface, Browse returns an error
+// together with the results of the other interfaces.
 func Browse(ctx context.Context, name string, wait time.Duration) (Answers, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -96,9 +96,9 @@ func Browse(ctx context.Context, name string, wait time.Duration) (Answers, erro
 }
 
 const (
-	// again is how often a question is repeated, because packets get lost: RFC 6762, section 5.2.
+	// again is the number of repetitions of a question, because packets get lost: RFC 6762, section 5.2.
 	again = 4
-	// MostClusters is more than any LAN has.
+	// MostClusters is more than the number of clusters in any LAN.
 	MostClusters = 256
 )
 

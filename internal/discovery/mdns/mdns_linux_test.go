@@ -123,7 +123,7 @@ func TestClustersOfALANAreFound(t *testing.T) {
 	})
 }
 
-// Answers count that come from the port of mDNS (RFC 6762, section 6).
+// Only answers from the port of mDNS count (RFC 6762, section 6).
 func TestAnswersFromAnotherPortAreNotBelieved(t *testing.T) {
 	machines := lan(t, "192.168.7.1/24", "192.168.7.2/24")
 	liar := discovery.Cluster{ID: "rome", Server: netip.MustParseAddrPort("192.168.7.66:6443")}
@@ -155,7 +155,7 @@ func TestAnswersFromAnotherPortAreNotBelieved(t *testing.T) {
 	}
 }
 
-// A firewall of the node, or of the one who asks.
+// The firewall may be on the node, or on the machine that asks.
 func TestOneWhoCannotBeAnsweredKeepsNobodyElseFromAnAnswer(t *testing.T) {
 	machines := lan(t, "192.168.7.1/24", "192.168.7.2/24", "192.168.7.3/24")
 	rome := discovery.Cluster{ID: "rome", Server: netip.MustParseAddrPort("192.168.7.1:6443")}
@@ -165,7 +165,7 @@ func TestOneWhoCannotBeAnsweredKeepsNobodyElseFromAnAnswer(t *testing.T) {
 	browseIn(t, machines[2], rome)
 }
 
-// A node's interface may be gone for a while, or come late.
+// A node's interface may disappear for a time, or appear late.
 func TestWhatCannotBeAnnouncedIsAnError(t *testing.T) {
 	machines := lan(t, "192.168.7.1/24")
 	machines[0].Do(func() {

@@ -1,5 +1,5 @@
-// Package network has the facts about the tunnel to the other cluster that offloading needs: the addresses
-// that reach its pods, and whether packets pass. It is pure.
+// Package network provides the facts about the tunnel to the other cluster that offloading needs: the
+// addresses under which its pods are reachable, and whether packets pass. It is pure.
 package network
 
 import (
@@ -35,8 +35,8 @@ func RangesOf(c *networkingv1beta1.Configuration) (out Ranges) {
 	return out
 }
 
-// Seen returns the address that reaches a pod of the other cluster from here. It returns false for an
-// address outside of the cluster's ranges: packets to it would reach another host.
+// Seen returns the address under which a pod of the other cluster is reachable from here. It returns false
+// for an address outside of the cluster's ranges, because packets to it would reach another host.
 func (all Ranges) Seen(text string) (string, bool) {
 	a, err := netip.ParseAddr(text)
 	if err != nil {
@@ -50,7 +50,7 @@ func (all Ranges) Seen(text string) (string, bool) {
 	return "", false
 }
 
-// Contain reports whether an address, as it is seen here, belongs to a pod of the other cluster.
+// Contain reports whether an address, as seen from here, belongs to a pod of the other cluster.
 func (all Ranges) Contain(text string) bool {
 	a, err := netip.ParseAddr(text)
 	for _, r := range all {
@@ -62,16 +62,16 @@ func (all Ranges) Contain(text string) bool {
 }
 
 // Tunnel is the state of the network between the clusters. The zero value means that there is no tunnel of
-// ours: an admin may have connected the clusters otherwise.
+// ours. An admin may have connected the clusters in another way.
 type Tunnel struct {
 	There bool
-	Down  string // why no packets pass, "" if they do
-	// Until is when the state has to be judged again if no report comes; zero: never.
+	Down  string // the reason that no packets pass; "" if they pass
+	// Until is the time of the next judgement if no report comes; zero: never.
 	Until time.Time
 }
 
-// Follower judges a tunnel by the reports of its gateway. The clocks of nodes differ, so a report is too
-// old if this clock has not seen it change for too long. The zero Follower has seen no report.
+// Follower judges a tunnel by the reports of its gateway. It measures their age by its own clock, from the
+// last change of the report, because the clocks of nodes differ. The zero Follower has seen no report.
 type Follower struct {
 	text string
 	at   time.Time

@@ -77,8 +77,8 @@ func TestTunnelsAreJudgedByTheirReports(t *testing.T) {
 	}
 }
 
-// Of two Connections, as there are for a moment when the roles are swapped, one counts, in
-// whatever order they are listed: else none is ever found to be silent.
+// While the roles are swapped, there are two Connections. The same one has to count in any order of the list.
+// Otherwise a silent Connection would never be found.
 func TestOneOfTwoConnectionsCounts(t *testing.T) {
 	one := func(name, report string, value networkingv1beta1.ConnectionStatusValue) networkingv1beta1.Connection {
 		return networkingv1beta1.Connection{

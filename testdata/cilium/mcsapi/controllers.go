@@ -1,6 +1,6 @@
-// Package controllers stands in for the module of this name, of which Cilium uses
-// one name of an annotation and nothing else. The module can't be downloaded.
+// Package controllers replaces the module with this name, because it can't be
+// downloaded. Cilium uses nothing of it but the name of an annotation.
 package controllers
 
-// DerivedServiceAnnotation is on imported Services.
+// DerivedServiceAnnotation is an annotation of imported Services.
 const DerivedServiceAnnotation = "multicluster.kubernetes.io/derived-service"

@@ -1,11 +1,10 @@
-// Command kubelab is etcd and the components of Kubernetes in one program. The name by
-// which it is started (a symbolic link), or its first argument, selects the component.
-// One program is 140 MB; six would be about 450 MB, nearly all of it the same code.
-// kubectl is a program of its own: tests start it thousands of times, and as a part of
-// this one each start took 0.17 s of CPU more.
+// Command kubelab is etcd and the components of Kubernetes in one program. Its name at
+// the start (a symbolic link), or its first argument, selects the component. One program
+// has 140 MB; six would have about 450 MB, most of it the same code. kubectl is a
+// separate program, because tests start it thousands of times, and as a part of this one
+// each start took 0.17 s of CPU more.
 //
-// Its version is set by the linker: see the Makefile. Without that, nodes report
-// v0.0.0-master.
+// The linker sets the version: see the Makefile. Without it, nodes report v0.0.0-master.
 package main
 
 import (
@@ -18,7 +17,7 @@ import (
 	"slices"
 	"strings"
 
-	_ "time/tzdata" // CronJobs have time zones; the machine may have no database of them
+	_ "time/tzdata" // CronJobs have time zones, and the machine may have no database of them
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
@@ -33,7 +32,7 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// components lists the programs in here by name. Each takes its arguments from os.Args
+// components returns the programs in here by name. Each takes its arguments from os.Args
 // and returns an exit status, unless it ends the process itself.
 func components() map[string]func() int {
 	run := func(command func() *cobra.Command) func() int {
@@ -51,7 +50,7 @@ func components() map[string]func() int {
 
 func main() {
 	// In a lab, these programs mostly start, and serve a few objects. With the default of
-	// 100, an API server spent a sixth of its first seconds on collecting garbage; this
+	// 100, an API server used a sixth of its first seconds to collect garbage. This
 	// setting costs 100 MB more.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)

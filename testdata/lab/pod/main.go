@@ -1,5 +1,5 @@
-// Command pod is the program of the lab's only image, lab.local/pod:v1. It is
-// the sandbox ("pause") process, the server and the client of the lab's tests:
+// Command pod is the program in the lab's only image, lab.local/pod:v1. It is the
+// sandbox ("pause") process, and the server and the client of the lab's tests:
 //
 //	pod                              wait for a signal, reap orphans (the sandbox of every pod)
 //	pod serve [--port 8080]          answer every HTTP request with a JSON object, see reply,
@@ -13,9 +13,12 @@
 //	pod get URL [--timeout 3s]       print the body of URL; exit status 1 if that did not work.
 //	                                 --times N asks N times on one connection, every 100 ms, and
 //	                                 --from-port P makes that connection from port P
+//	pod watch URL                    ask URL every 10 ms until its standard input ends, and print when another server
+//	                                 begins to answer, see turn
+//	pod scan --ports P,P PREFIX...   print the TCP ports that are open in the networks, each waited for --timeout 500ms
 //
-// It uses only the standard library, so that it links statically and the image
-// holds one file.
+// It uses only the standard library, so that it can be linked statically and the
+// image has only one file.
 package main
 
 import (
@@ -61,7 +64,7 @@ func run(args []string, out io.Writer) error {
 	return fmt.Errorf("unknown command %q\n%s", args[0], usage)
 }
 
-// pause returns on SIGINT or SIGTERM. Until then it reaps children: with
+// pause returns on SIGINT or SIGTERM. Until then it reaps children, because with
 // shareProcessNamespace it is the parent of every orphan of the pod.
 func pause() {
 	signals := make(chan os.Signal, 16)
@@ -80,7 +83,7 @@ func pause() {
 }
 
 // reply is the answer of serve to a request. Client is the remote address as this
-// pod sees it: it shows address translation on the way.
+// pod sees it, and so shows address translation on the path.
 type reply struct {
 	Hostname string `json:"hostname"`
 	Client   string `json:"client"`
@@ -139,8 +142,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// get accepts its flag before or after the URL, because people often type it
-// last.
+// get accepts its flag before or after the URL, because users often type it last.
 func get(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("get", flag.ContinueOnError)
 	timeout := flags.Duration("timeout", 3*time.Second, "of a request")

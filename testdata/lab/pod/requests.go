@@ -17,8 +17,8 @@ import (
 
 const (
 	requestInterval = 50 * time.Millisecond
-	// requestTimeout is longer than a busy machine takes (13 s were seen). A request without an answer by
-	// then is lost.
+	// requestTimeout is longer than a busy machine needs (13 s were measured). Later, a request without an
+	// answer is lost.
 	requestTimeout = time.Minute
 	// lostTold is the largest number of lost requests that are reported one by one.
 	lostTold = 20
@@ -28,15 +28,15 @@ const (
 type outcome struct {
 	Target  string        `json:"target"`
 	Sent    int           `json:"sent"`
-	Lost    int           `json:"lost"` // the others were answered
+	Lost    int           `json:"lost"` // all others were answered
 	Longest stall         `json:"longest"`
-	Slowest time.Duration `json:"slowest"` // answer
+	Slowest time.Duration `json:"slowest"` // the slowest answer
 	Reasons []string      `json:"reasons,omitempty"`
 }
 
-// requests asks each target, http://HOST:PORT/ or udp://HOST:PORT, at intervals until in ends, each time from
-// another port. Then it prints an outcome for each target. It sends no datagram twice: if the path loses one,
-// it is lost.
+// requests sends a request to each target, http://HOST:PORT/ or udp://HOST:PORT, at intervals until in ends,
+// each time from another port. Then it prints an outcome for each target. It sends no datagram twice, so a
+// datagram that the path loses counts as lost.
 func requests(args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("requests", flag.ContinueOnError)
 	interval := flags.Duration("interval", requestInterval, "between requests to one target")
@@ -81,7 +81,7 @@ func requests(args []string, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// ask sends requests until ctx ends, and returns when all have an answer or are lost.
+// ask sends requests until ctx ends. It returns when all are answered or lost.
 func (o *outcome) ask(ctx context.Context, interval time.Duration, request func(n int) error) {
 	var mu sync.Mutex
 	var pending sync.WaitGroup

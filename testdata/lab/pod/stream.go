@@ -18,20 +18,21 @@ const (
 	// stallIntervals is the shortest stall that counts: a busy machine causes shorter
 	// ones.
 	stallIntervals = 5
-	// endSilence is the largest age of the last answer at the end, for runs of at least
-	// twice that. A busy machine was silent for 0.14 s between two answers.
+	// endSilence is the largest allowed age of the last answer at the end, for runs of
+	// at least twice that time. On a busy machine, 0.14 s between two answers were
+	// measured.
 	endSilence = time.Second
 )
 
 // stall is a time without answers, between two answers.
 type stall struct {
-	Last  time.Time `json:"last"`  // answer before it
-	First time.Time `json:"first"` // answer after it
+	Last  time.Time `json:"last"`  // the last answer before it
+	First time.Time `json:"first"` // the first answer after it
 }
 
-// stream measures how long a path does not work, until in ends. It prints a stall as
-// soon as it is over. A stall that lasts until the end is printed with its length so
-// far; it is an error if it is longer than endSilence, or than half of the run.
+// stream measures how long a path does not work, until in ends. It prints a stall when
+// it is over. A stall that lasts until the end is printed with its length so far. This
+// is an error if it is longer than endSilence, or than half of the run.
 func stream(args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("stream", flag.ContinueOnError)
 	size := flags.Int("size", 8, "of a datagram, in bytes, at least 8")
@@ -58,7 +59,7 @@ func stream(args []string, in io.Reader, out io.Writer) error {
 		for range ticker.C {
 			binary.BigEndian.PutUint64(packet, uint64(time.Since(start)))
 			if _, err := c.Write(packet); errors.Is(err, net.ErrClosed) {
-				return // other errors, such as an unreachable host, pass
+				return // other errors, such as an unreachable host, may pass
 			}
 		}
 	}()

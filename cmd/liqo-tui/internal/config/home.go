@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ExpandHome expands ~ in paths that no shell has expanded.
+// ExpandHome replaces ~ in a path that comes from no shell.
 func ExpandHome(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		if home, err := os.UserHomeDir(); err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 )
 
-// Keys of the configuration file that have no flag.
+// Keys of the configuration file without a flag.
 const (
 	settingKeys      = "keys"
 	settingProtected = "protected"
@@ -26,8 +26,8 @@ type Screens struct {
 	Protected Guard
 }
 
-// Guard are the protected contexts: before a change of their clusters, the admin
-// has to type the context's name.
+// Guard has patterns of protected contexts. Before a change of their clusters,
+// the admin has to type the context's name.
 type Guard []*regexp.Regexp
 
 // Protects reports whether a context is protected.
@@ -35,7 +35,7 @@ func (g Guard) Protects(context string) bool {
 	return slices.ContainsFunc(g, func(r *regexp.Regexp) bool { return r.MatchString(context) })
 }
 
-// readKeys parses the keys for commands. Errors name the file's lines.
+// readKeys parses the keys for commands. Errors name the line in the file.
 func readKeys(file string, n *yaml.Node) (keys.Own, []error) {
 	if n.Kind != yaml.MappingNode {
 		return nil, []error{fmt.Errorf("%s:%d: %s: want lines of the form \"<command>: <key>\"", file, n.Line, settingKeys)}
@@ -80,7 +80,7 @@ func readProtected(file string, n *yaml.Node) (Guard, []error) {
 	return g, errs
 }
 
-// ProtectedContext is [Guard.Protects], as the terminal program calls it.
+// ProtectedContext is [Guard.Protects] for the terminal program.
 func (g Guard) ProtectedContext(ref flows.ContextRef) bool { return g.Protects(ref.Name) }
 
 const configurationHelp = `The configuration file, $XDG_CONFIG_HOME/liqo-tui/config.yaml (by default
@@ -113,7 +113,7 @@ answered with. The commands and their usual keys:
 
 `
 
-// Explain documents the file.
+// Explain writes the documentation of the file.
 func Explain(out io.Writer) error {
 	if _, err := fmt.Fprint(out, configurationHelp); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package config reads values of flags, and settings of screens, from the environment and the
-// configuration file.
+// Package config reads values of flags, and settings of screens, from the environment and from
+// the configuration file.
 package config
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 )
 
-// The source of a flag's value: the command line, else the environment, else the configuration
-// file, else the default.
+// The source of a flag's value is the first of these that has one: the command line, the
+// environment, the configuration file, the default.
 const (
 	environmentPrefix = "LIQO_TUI_"
 	Help              = `Every flag can also be set by an environment variable, --server-service-type by
@@ -31,15 +31,15 @@ Settings from there are defaults: an existing connection keeps its own.
 The file can also change keys and protect contexts: liqo-tui explain config.`
 )
 
-// settingsFile is the path of the configuration file, whether it exists or not; "" if there is
-// no folder for it.
+// settingsFile returns the path of the configuration file, whether the file exists or not; ""
+// if there is no folder for it.
 func settingsFile(env func(string) string) string {
 	if dir := env("XDG_CONFIG_HOME"); dir != "" {
 		return filepath.Join(dir, "liqo-tui", "config.yaml")
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "" // no folder for it
+		return "" // there is no folder for the file
 	}
 	return filepath.Join(home, ".config", "liqo-tui", "config.yaml")
 }
@@ -50,8 +50,8 @@ type setting struct {
 	line   int
 }
 
-// readSettings parses a configuration file: a map from the names of flags to scalars, or lists
-// of scalars, and the settings of screens. A missing file counts as empty.
+// readSettings parses a configuration file. The file maps names of flags to scalars or to
+// lists of scalars; it also has the settings of screens. A missing file counts as empty.
 func readSettings(file string, known func(string) bool) (_ map[string]setting, screens Screens, _ error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +65,7 @@ func readSettings(file string, known func(string) bool) (_ map[string]setting, s
 		return nil, screens, exit.UsageError{Err: fmt.Errorf("%s: %w", file, err)}
 	}
 	if len(document.Content) == 0 {
-		return nil, screens, nil // only comments
+		return nil, screens, nil // the file has only comments
 	}
 	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
@@ -98,7 +98,7 @@ func readSettings(file string, known func(string) bool) (_ map[string]setting, s
 	return settings, screens, nil
 }
 
-// Scalars returns one value, or the values of a list.
+// Scalars returns the value of a scalar node, or the values of a list.
 func Scalars(n *yaml.Node) ([]string, error) {
 	if n.Kind == yaml.ScalarNode {
 		return []string{n.Value}, nil
@@ -116,9 +116,10 @@ func Scalars(n *yaml.Node) ([]string, error) {
 	return out, nil
 }
 
-// Apply gives every flag without a value on the command line its value from the environment,
-// else from the configuration file, unless the command line has a flag that excludes it. Such
-// values are defaults, see [flags.Preset]. Apply returns the file's settings of screens.
+// Apply gives each flag without a value on the command line the value from the environment,
+// else from the configuration file. It leaves out a flag that a flag on the command line
+// excludes. The values are defaults, see [flags.Preset]. Apply returns the file's settings of
+// screens.
 func Apply(cmd *cobra.Command, env func(string) string) (Screens, error) {
 	known := map[string]bool{}
 	everyFlag(cmd.Root(), func(f *pflag.Flag) { known[f.Name] = true })
@@ -157,22 +158,22 @@ func Apply(cmd *cobra.Command, env func(string) string) (Screens, error) {
 	return screens, nil
 }
 
-// exclusive is cobra's annotation of flags that exclude each other.
+// exclusive is the annotation that cobra uses for flags that exclude each other.
 const exclusive = "cobra_annotation_mutually_exclusive"
 
-// excluded reports whether a flag of the command line excludes f.
+// excluded reports whether a flag on the command line excludes f.
 func excluded(f *pflag.Flag, given map[string]bool) bool {
 	return slices.ContainsFunc(f.Annotations[exclusive], func(group string) bool {
 		return slices.ContainsFunc(strings.Fields(group), func(name string) bool { return given[name] })
 	})
 }
 
-// commandLineOnly marks flags that may not come from the environment or the file.
+// commandLineOnly marks flags that must not come from the environment or the file.
 const commandLineOnly = "liqo-tui/command-line-only"
 
-// OnCommandLine makes a flag valid on the command line only: it is about one run.
+// OnCommandLine allows a flag only on the command line, because it is about one run.
 func OnCommandLine(f *pflag.FlagSet, name string) {
-	_ = f.SetAnnotation(name, commandLineOnly, []string{"true"}) // the flag exists
+	_ = f.SetAnnotation(name, commandLineOnly, []string{"true"}) // this can't fail, because the flag exists
 }
 
 func environmentName(flag string) string {

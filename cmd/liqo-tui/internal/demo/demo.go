@@ -1,5 +1,5 @@
-// Package demo is the world of the demonstration: clusters in memory, and links between them that
-// keys can break. The program shows only what it observes of them.
+// Package demo has the clusters of the demonstration in memory, and the links between them, which
+// keys can break. The program shows only what it observes.
 package demo
 
 import (
@@ -22,42 +22,41 @@ import (
 )
 
 const (
-	// memory is how long the clusters were connected before the program begins: as long as the
-	// charts of a full screen.
+	// memory is how long the clusters are already connected when the program begins. The charts
+	// of a full screen cover this time.
 	memory = 20 * time.Minute
-	// step is how often gateways report.
+	// step is the interval of the gateways' reports.
 	step = 10 * time.Second
 	// TickLength is the time between two events on the clusters.
 	TickLength = 500 * time.Millisecond
-	// restart is how long Kubernetes takes to start another pod of a gateway if the node has to
+	// restart is the time in which Kubernetes starts another pod of a gateway if the node has to
 	// pull the image.
 	restart = 25 * time.Second
 )
 
-// World is all clusters of the demonstration. It implements [session.Backend] and [session.Demo].
+// World has all clusters of the demonstration. It implements [session.Backend] and
+// [session.Demo].
 type World struct {
 	*simulated.World
 	began time.Time
 
 	mu       sync.Mutex
 	clusters []*simulated.Cluster
-	spare    []wire.ClusterID // that can be added
+	spare    []wire.ClusterID // clusters that can be added
 	broken   map[broken]simulated.Link
 }
 
-// broken is the fault that a key has caused on the link between two clusters.
+// broken is a fault that a key has caused on the link between two clusters.
 type broken struct {
 	trick session.Trick
 	ends  [2]wire.ClusterID
 }
 
-// place is a cluster at the beginning.
 type place struct {
 	id   wire.ClusterID
 	pods networkingv1beta1.CIDR
 }
 
-// route is a connection at the beginning.
 type route struct {
 	a, b wire.ClusterID
 	simulated.Link
@@ -76,7 +75,7 @@ var (
 		{"paris", "edge-07", simulated.Link{RoundTrip: 63 * ms, Jitter: 40 * ms, Traffic: [2]float64{38e3, 9e3}}, corev1.ServiceTypeNodePort},
 		{"oslo", "edge-07", simulated.Link{RoundTrip: 70 * ms, Closed: true}, corev1.ServiceTypeNodePort},
 	}
-	// history lists the past faults of links, by their time before the program begins.
+	// history lists the past faults of links, by the time before the program begins.
 	history = []struct {
 		before time.Duration
 		a, b   wire.ClusterID
@@ -89,8 +88,8 @@ var (
 	}
 )
 
-// New returns the world at a moment at which its clusters have been connected for a while.
-// [World.Live] must be read once, before anything else.
+// New returns a world whose clusters have been connected for some time. [World.Live] must be read
+// once, before anything else.
 func New(now time.Time) *World {
 	w := &World{World: simulated.NewWorld(now.Add(-memory)), began: now, spare: []wire.ClusterID{"turin", "kyoto", "quito"}, broken: map[broken]simulated.Link{}}
 	w.Pacing = simulated.Manual
@@ -123,7 +122,7 @@ func (w *World) add(p place) *simulated.Cluster {
 }
 
 // Live returns the observations that the program would have made so far. After them, time passes
-// until ctx ends. The program's own plans connect the clusters.
+// until ctx ends. The clusters are connected by the program's own plans.
 func (w *World) Live(ctx context.Context) iter.Seq[session.Observation] {
 	return func(yield func(session.Observation) bool) {
 		for _, r := range routes {
@@ -149,7 +148,7 @@ func (w *World) Live(ctx context.Context) iter.Seq[session.Observation] {
 	}
 }
 
-// connect applies everything that can be applied of all plans, and reports whether more is left.
+// connect applies all ready steps of all plans, and reports whether steps are left.
 func (w *World) connect(ctx context.Context) (more bool) {
 	for _, r := range routes {
 		p := flows.Defaults()
@@ -164,7 +163,7 @@ func (w *World) connect(ctx context.Context) (more bool) {
 			}
 			more = true
 			if _, err := c.Apply(ctx, s.Objects); err != nil {
-				panic(fmt.Sprintf("demo: %v", err)) // no write is refused
+				panic(fmt.Sprintf("demo: %v", err)) // writes are never refused
 			}
 		}
 	}
@@ -256,7 +255,7 @@ func (w *World) Play(trick session.Trick, pair [2]flows.ContextRef) string {
 			} else {
 				l.RoundTrip, l.Jitter, l.Loss = 8*l.RoundTrip+100*ms, 80*ms, 0.15
 			}
-		case session.KillGateway, session.AddCluster: // they are not about links
+		case session.KillGateway, session.AddCluster: // these keys are not about links
 		}
 	})
 	if again {

@@ -1,4 +1,4 @@
-// Package exit has the program's exit codes, and derives them from errors.
+// Package exit has the program's exit codes, and chooses the code for an error.
 package exit
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
-// Exit codes. Scripts rely on them: they are documented in docs/scripting.md
-// and never change their meaning.
+// The exit codes. Scripts rely on them: docs/scripting.md documents them, and their
+// meaning never changes.
 const (
 	OK          = 0
 	Unexpected  = 1
@@ -31,7 +31,7 @@ const (
 	Signal      = 128 // plus the signal's number
 )
 
-// Code is the exit code for an error.
+// Code returns the exit code for an error.
 func Code(err error) int {
 	var usage UsageError
 	var unknown *kubeconfig.ContextError
@@ -51,7 +51,7 @@ func Code(err error) int {
 	case errors.As(err, &signalled):
 		return Signal + int(signalled.Signal)
 	case errors.Is(err, engine.ErrDeclined):
-		return Signal + 2 // as if interrupted at the question
+		return Signal + 2 // the same code as after Ctrl-C at the question
 	case errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &file):
 		return Usage
 	case errors.As(err, &conflict), errors.As(err, &foreign):
@@ -86,7 +86,7 @@ func stepCode(kind flows.FailureKind) int {
 	return Unexpected
 }
 
-// Reason is the code of an error, for programs.
+// Reason returns the code that programs read for an error.
 func Reason(err error) flows.Code {
 	if step, ok := errors.AsType[*flows.StepError](err); ok {
 		return cmp.Or(step.Step.Code, flows.CodeUnfit)
@@ -113,19 +113,19 @@ func Reason(err error) flows.Code {
 	return flows.CodeUnexpected
 }
 
-// UsageError is a command line that can't be run.
+// UsageError is the error of a command line that can't be run.
 type UsageError struct{ Err error }
 
 func (u UsageError) Error() string { return u.Err.Error() }
 func (u UsageError) Unwrap() error { return u.Err }
 
-// Verdict is a result that is no failure but has an exit code of its own. The result
-// was already written.
+// Verdict is a result that is no failure but has its own exit code. The result was
+// already written.
 type Verdict int
 
 func (v Verdict) Error() string { return fmt.Sprintf("exit code %d", int(v)) }
 
-// Interrupted is a signal as the cause of a cancellation.
+// Interrupted is the signal that caused a cancellation.
 type Interrupted struct{ Signal syscall.Signal }
 
 func (i Interrupted) Error() string {
@@ -135,7 +135,7 @@ func (i Interrupted) Error() string {
 	return "stopped by signal " + i.Signal.String()
 }
 
-// Hint is the advice about err, if there is any.
+// Hint returns the advice about err, if there is any.
 func Hint(err error) command.Hint {
 	h := flows.HintOf(err)
 	if _, ok := errors.AsType[UsageError](err); ok && h.IsZero() {

@@ -12,18 +12,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// maxAnswers limits the pairs of clusters that are remembered.
+// maxAnswers is the largest number of pairs of clusters whose answers are kept.
 const maxAnswers = 100
 
-// Answers are an admin's answers to the wizard for pairs of clusters, the latest
-// first. Commands obey the configuration file. The wizard only suggests answers,
-// so they have a file of their own.
+// Answers has an admin's answers to the wizard for pairs of clusters, the latest
+// first. They are in a separate file, because the wizard only suggests them,
+// while commands obey the configuration file.
 type Answers struct {
 	file  string
 	pairs []answered
 }
 
-// answered is one pair with the values of flags.
+// answered is one pair, with the values of flags.
 type answered struct {
 	A      contextName       `yaml:"a"`
 	B      contextName       `yaml:"b"`
@@ -37,12 +37,13 @@ type contextName struct {
 
 func nameOf(ref flows.ContextRef) contextName { return contextName{ref.File, ref.Name} }
 
-// AnswersPath is the path of the answers, in the folder for programs' state.
+// AnswersPath returns the path of the answers, in the folder for the state of
+// programs.
 func AnswersPath(env func(string) string) string {
 	home, err := os.UserHomeDir()
 	dir := cmp.Or(env("XDG_STATE_HOME"), filepath.Join(home, ".local", "state"))
 	if err != nil && env("XDG_STATE_HOME") == "" {
-		return "" // no folder for them
+		return "" // there is no folder for the file
 	}
 	return filepath.Join(dir, "liqo-tui", "answers.yaml")
 }
@@ -62,8 +63,8 @@ func (a *Answers) index(first, second flows.ContextRef) int {
 	return slices.IndexFunc(a.pairs, func(p answered) bool { return p.A == nameOf(first) && p.B == nameOf(second) })
 }
 
-// Complete adds the answers for the pair to p, except those that are given
-// already.
+// Complete adds the answers for the pair to p. It keeps the values that are
+// already given.
 func (a *Answers) Complete(first, second flows.ContextRef, p flows.Params) (_ flows.Params, ok bool) {
 	i := a.index(first, second)
 	if i < 0 {
@@ -76,7 +77,7 @@ func (a *Answers) Complete(first, second flows.ContextRef, p flows.Params) (_ fl
 		}
 		changed := p
 		if f.Set(&changed, text) != nil || changed.Validate() != nil {
-			continue // somebody has edited the file
+			continue // an edited file may have an invalid value
 		}
 		p, ok = changed, true
 		p.Given |= f.Sets

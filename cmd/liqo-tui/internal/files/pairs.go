@@ -17,8 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 )
 
-// PairRow makes one row of the file of `network connect -f`: a value, the flags that fill it, and a function
-// that checks it afterwards.
+// PairRow makes one row of the file of `network connect -f`. It returns a value, the flags that set it, and a
+// function that checks the value afterwards.
 type PairRow[T any] func() (T, *pflag.FlagSet, func() error)
 
 // ReadPairs reads a file of the form
@@ -28,8 +28,8 @@ type PairRow[T any] func() (T, *pflag.FlagSet, func() error)
 //	- {context: rome, remote-context: milan}
 //	- {context: rome, remote-context: turin, mtu: 1280}
 //
-// Its keys are flags that choose clusters, or settings of a connection. Flags given beside the file apply
-// where it has none. All errors are found before anything is done.
+// The keys are names of flags that choose clusters, or of settings of a connection. A flag on the command
+// line applies to each row without a value of its own. All errors are found before any pair is connected.
 func ReadPairs[T any](file string, given *pflag.FlagSet, row PairRow[T]) ([]T, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -58,8 +58,8 @@ func ReadPairs[T any](file string, given *pflag.FlagSet, row PairRow[T]) ([]T, e
 	return out, nil
 }
 
-// PairsOf makes rows from maps of flags to their values; see [ReadPairs] for given. source names their origin
-// in errors.
+// PairsOf makes rows from maps of flags to their values; see [ReadPairs] for given. Errors name source as the
+// origin of the rows.
 func PairsOf[T any](source string, rows []map[string]string, given *pflag.FlagSet, row PairRow[T]) ([]T, error) {
 	var out []T
 	for _, words := range rows {
@@ -76,9 +76,9 @@ func PairsOf[T any](source string, rows []map[string]string, given *pflag.FlagSe
 	return out, nil
 }
 
-// EachPair connects one pair after the other, and goes on after a failure, because the other pairs need not
-// wait. The error, and with it the exit code, is that of the first failed pair. Changes that a dry run would
-// make are no failure.
+// EachPair connects one pair after the other. It continues after a failure, because the pairs don't depend on
+// each other. The error, and so the exit code, is that of the first failed pair. Changes in a dry run are no
+// failure.
 func EachPair[T fmt.Stringer](ctx context.Context, out io.Writer, all []T, connect func(T) error) error {
 	var first error
 	failed, pending := 0, 0
@@ -142,7 +142,7 @@ func readRow[T any](file string, given *pflag.FlagSet, row PairRow[T], defaults,
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		node := values[name]
 		if own, ok := wanted[name]; ok && (line == 0 || own.Line < line) {
-			line = own.Line // the line on which the connection begins
+			line = own.Line // the line of the connection
 		}
 		words, err := config.Scalars(&node)
 		if f.Lookup(name) == nil {
@@ -166,7 +166,7 @@ func readRow[T any](file string, given *pflag.FlagSet, row PairRow[T], defaults,
 	return p, errors.Join(errs...)
 }
 
-// PairsSchema is the JSON Schema of the file with these flags as keys.
+// PairsSchema returns the JSON Schema of the file, with these flags as keys.
 func PairsSchema(set *pflag.FlagSet) map[string]any {
 	keys := map[string]any{}
 	set.VisitAll(func(f *pflag.Flag) {

@@ -15,14 +15,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// fileValid is how long an invitation or answer is valid by default.
 const fileValid = 24 * time.Hour
 
-// PeerFileOut is the output file of an invitation or answer, and its validity.
+// PeerFileOut has the output file of an invitation or answer, and its validity.
 type PeerFileOut struct {
 	File        string
 	Valid       time.Duration
-	fingerprint string // of the file, once it is written
+	fingerprint string // the file's fingerprint, after it is written
 }
 
 // Add adds the flags. standard is the default file.
@@ -54,13 +53,14 @@ func (l *PeerFileOut) Write(content peerfile.File) error {
 	return nil
 }
 
-// AddFingerprint adds the flag for the fingerprint that the other admin has told.
+// AddFingerprint adds the flag for the fingerprint that the other admin has
+// named.
 func AddFingerprint(cmd *cobra.Command, fingerprint *string) {
 	cmd.Flags().StringVar(fingerprint, "fingerprint", "", "refuse a file with another fingerprint than this, which the other admin has told")
 }
 
-// ReadPeerFile reads a file of one kind. It must be still valid, and have the
-// fingerprint; "" accepts any.
+// ReadPeerFile reads a file of one kind. The file must still be valid, and must
+// have the fingerprint; "" accepts any.
 func ReadPeerFile(file string, want peerfile.Kind, fingerprint string) (peerfile.File, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

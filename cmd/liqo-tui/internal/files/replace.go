@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Replace writes a file that only the user may read, as a whole or not at all. It replaces
-// an existing file, even one that others may read.
+// Replace writes a file completely or not at all. Only the user may read the file. It
+// replaces an existing file, even a file that other users may read.
 func Replace(file string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err

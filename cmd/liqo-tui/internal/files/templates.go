@@ -21,19 +21,19 @@ import (
 
 // Template is a template in a file, with its rendered objects.
 type Template struct {
-	Name    string // with its kind
+	Name    string // with the kind
 	Line    int
-	Unused  []string // parts of its spec that our operator ignores
+	Unused  []string // parts of the spec that our operator ignores
 	Objects []wire.Object
 
 	file string
 	root *yamlv3.Node
 }
 
-// sample is the name of a gateway that does not exist.
+// sample is the name of a gateway that does not exist. The templates are rendered for it.
 const sample = "template-check"
 
-// ReadTemplates fills in all templates of a file, for gateways in namespace. Errors name the
+// ReadTemplates renders all templates in a file for gateways in namespace. Errors name the
 // line, as FILE:LINE.
 func ReadTemplates(file string, text []byte, namespace string) (all []Template, err error) {
 	decoder := yamlv3.NewDecoder(bytes.NewReader(text))
@@ -95,7 +95,7 @@ func (t *Template) render(namespace string) error {
 	return nil
 }
 
-// fill adds the objects that the template renders to with these values.
+// fill adds the objects that the template renders with these values.
 func (t *Template) fill(g render.Gateway, template render.GatewayTemplate, v render.Values, server *networkingv1beta1.GatewayServer) error {
 	const at = ".spec.template"
 	filled, err := g.Fill(template, v)
@@ -131,11 +131,11 @@ func (t *Template) fill(g render.Gateway, template render.GatewayTemplate, v ren
 }
 
 func (t *Template) add(o wire.Object) {
-	o.SetOwnerReferences(nil) // there is no gateway
+	o.SetOwnerReferences(nil) // the gateway does not exist
 	t.Objects = append(t.Objects, o)
 }
 
-// locate adds the line to an error, or to each of several errors.
+// locate adds the line to an error, or to each of several joined errors.
 func (t *Template) locate(err error, at string) error {
 	var fields []render.FieldError
 	if refused, ok := errors.AsType[*render.RefusedError](err); ok {
@@ -170,8 +170,8 @@ func (t *Template) Locate(o wire.Object, err error) error {
 	return fmt.Errorf("%s:%d: %s: %w", t.file, line, apply.Name(o), err)
 }
 
-// lineOf is the line of a field such as .spec.list[0].name, or of its innermost parent that
-// exists.
+// lineOf returns the line of a field such as .spec.list[0].name. If the field does not
+// exist, it returns the line of the innermost existing parent.
 func lineOf(n *yamlv3.Node, field string) int {
 	line := n.Line
 	for field != "" {
@@ -181,7 +181,7 @@ func lineOf(n *yamlv3.Node, field string) int {
 		case yamlv3.MappingNode:
 			for i := 0; i+1 < len(n.Content); i += 2 {
 				key := n.Content[i]
-				for _, name := range []string{"." + key.Value, "." + strings.TrimPrefix(key.Value, "?")} { // keys may have dots: the longest match counts
+				for _, name := range []string{"." + key.Value, "." + strings.TrimPrefix(key.Value, "?")} { // the longest match counts, because keys may contain dots
 					after, ok := strings.CutPrefix(field, name)
 					if ok && (after == "" || after[0] == '.' || after[0] == '[') && (next == nil || len(after) < len(rest)) {
 						next, rest, line = n.Content[i+1], after, key.Line

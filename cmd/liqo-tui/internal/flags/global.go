@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// Global are the flags of every command, for screens and logs.
+// Global has the flags of all commands, for screens and logs.
 type Global struct {
 	Color      string
 	Theme      string
@@ -40,7 +40,7 @@ func (g *Global) Add(cmd *cobra.Command) {
 	f.IntVarP(&g.Verbosity, "verbose", "v", 0, "detail of the log, as kubectl's -v: 6 shows requests, 8 bodies (needs --log-file)")
 }
 
-// Themes are the values of --theme.
+// Themes has the values of --theme.
 var Themes = []string{"auto", "high-contrast"}
 
 // Validate returns the problems of the flags.
@@ -66,10 +66,10 @@ func (g *Global) Validate() error {
 	return nil
 }
 
-// OpenLog sends the client libraries' logs to --log-file. Without the flag it
-// drops them: they would appear in the middle of the screen, and important ones
-// also come back as errors. Only the user may read the file: requests in a log
-// may be confidential.
+// OpenLog writes the client libraries' logs to --log-file. Without the flag it
+// drops them, because they would appear in the middle of the screen. Important
+// ones also come as errors. Only the user may read the file, because requests in
+// a log may be confidential.
 func (g *Global) OpenLog() (close func(), err error) {
 	if g.LogFile == "" {
 		DiscardLogs()
@@ -105,9 +105,9 @@ func DiscardLogs() {
 	ctrllog.SetLogger(logr.Discard())
 }
 
-// ProgramName is the name by which the admin calls the program. For `kubectl
-// liqo-tui`, kubectl runs a plug-in kubectl-liqo_tui: it replaces the dashes of a
-// command by underscores in the file's name.
+// ProgramName returns the name by which the admin calls the program. For `kubectl
+// liqo-tui`, kubectl runs the plug-in kubectl-liqo_tui: in the file's name, it
+// replaces the dashes of a command with underscores.
 func ProgramName(arg0 string) string {
 	name := strings.TrimSuffix(filepath.Base(arg0), ".exe")
 	if plugin, ok := strings.CutPrefix(name, "kubectl-"); ok {

@@ -14,8 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
-// afterSpace are flags that can be used without a value, with the values that are accepted after
-// a space instead of a "=".
+// afterSpace has the flags whose value is optional. pflag accepts their values only after a "=".
+// JoinValues also accepts the values listed here after a space.
 var afterSpace = map[string][]string{
 	"--wait":    {"none", "connected", "verified", "true", "false"},
 	"--dry-run": {"none", "client", "server"},
@@ -34,11 +34,12 @@ func JoinValues(args []string) []string {
 	return out
 }
 
-// files is a flag that may have several files.
+// files is the value of a flag that may have several files.
 type files interface{ GetSlice() []string }
 
-// RemoteFile uses the files of --kubeconfig for the remote cluster, too, if no file is given for
-// it and only these files have its context. kubectl's own files come first, as with liqoctl.
+// RemoteFile uses the files of --kubeconfig for the remote cluster as well, if the command line
+// names no file for the remote cluster, and kubectl's own files do not have its context. If they
+// have it, they are used instead, as by liqoctl.
 func RemoteFile(f *pflag.FlagSet) error {
 	context, remote, local := f.Lookup("remote-context"), f.Lookup("remote-kubeconfig"), f.Lookup("kubeconfig")
 	if context == nil || remote == nil || local == nil || remote.Changed || !context.Changed || !local.Changed {
@@ -56,8 +57,9 @@ func RemoteFile(f *pflag.FlagSet) error {
 	return nil
 }
 
-// UnknownCommand is the error for a word that names no command. It names the most similar
-// command: one below cmd, or else any.
+// UnknownCommand returns the error for a word that is no command. The error suggests the most
+// similar command below cmd. If none there is similar, it suggests the most similar of all
+// commands.
 func UnknownCommand(cmd *cobra.Command, word string) error {
 	question := ""
 	for i, among := range []*cobra.Command{cmd, cmd.Root()} {
@@ -74,8 +76,8 @@ func UnknownCommand(cmd *cobra.Command, word string) error {
 	return exit.UsageError{Err: fmt.Errorf("unknown command %q%s%s", word, of, question)}
 }
 
-// commandPaths adds the commands below cmd, by their names. With deep, it also adds the commands
-// below those.
+// commandPaths adds the commands below cmd, by their names. If deep is set, it also adds their
+// subcommands.
 func commandPaths(cmd *cobra.Command, deep bool, paths map[string]string) {
 	for _, c := range cmd.Commands() {
 		if !c.IsAvailableCommand() {
@@ -88,7 +90,7 @@ func commandPaths(cmd *cobra.Command, deep bool, paths map[string]string) {
 	}
 }
 
-// UnknownFlag adds the most similar flag to the error for an unknown flag.
+// UnknownFlag adds the most similar flag to the error about an unknown flag.
 func UnknownFlag(cmd *cobra.Command, err error) error {
 	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
 		var names []string

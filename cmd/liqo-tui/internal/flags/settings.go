@@ -13,21 +13,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/setting"
 )
 
-// Auto is the value that leaves a flag to facts.
+// Auto is the value of a flag for which facts decide.
 const Auto = "auto"
 
-// Flag is the flag of a setting. It accepts any text: its error is reported later, together
-// with those of other flags and with its name.
+// Flag is the flag of a setting. It accepts every text. The error is reported later, with the
+// flag's name, together with the errors of other flags.
 type Flag[P any] struct {
 	setting.Setting[P]
 	to          *P
 	text        string
-	Given, Open bool // the admin has given it; the value was auto, so facts decide
-	Preset      bool // its value is a default of the admin's own, see [Preset]
+	Given, Open bool // the admin has given it; its value was auto
+	Preset      bool // the value is the admin's own default, see [Preset]
 	problem     error
 }
 
-// Any is a [Flag] with parameters of any type.
+// Any is a [Flag] for parameters of any type.
 type Any interface {
 	wrong() error
 	preset()
@@ -35,7 +35,7 @@ type Any interface {
 	Schema() map[string]any
 }
 
-// Add adds flags that set the fields of to.
+// Add adds a flag for each setting. The flags set the fields of to.
 func Add[P any](f *pflag.FlagSet, to *P, settings ...setting.Setting[P]) []*Flag[P] {
 	var all []*Flag[P]
 	for _, s := range settings {
@@ -74,7 +74,6 @@ func (v *Flag[P]) Set(text string) error {
 	return nil
 }
 
-// wrong returns the error for an invalid text.
 func (v *Flag[P]) wrong() error {
 	if v.problem == nil {
 		return nil
@@ -91,8 +90,8 @@ func Wrong[P any](flags []*Flag[P]) error {
 	return errors.Join(errs...)
 }
 
-// Set gives a flag a value, and returns also the error that a setting's flag would report
-// later.
+// Set gives a flag a value. It returns all errors at once, including the error that a
+// setting's flag would report later.
 func Set(f *pflag.FlagSet, name, text string) error {
 	if err := f.Set(name, text); err != nil {
 		return err
@@ -103,14 +102,14 @@ func Set(f *pflag.FlagSet, name, text string) error {
 	return nil
 }
 
-// preset lets the value count as a default.
+// preset makes the value a default.
 func (v *Flag[P]) preset() { v.Given, v.Preset = false, !v.Open }
 
 // isPreset marks flags whose value was preset.
 const isPreset = "liqo-tui/preset"
 
-// Preset gives a flag values from outside of the command line. For settings they are defaults:
-// of what exists, they change nothing.
+// Preset gives a flag values from outside of the command line. For settings these values are
+// defaults: they don't change existing objects.
 func Preset(f *pflag.FlagSet, name string, values ...string) error {
 	for _, value := range values {
 		if err := Set(f, name, value); err != nil {
@@ -126,7 +125,7 @@ func Preset(f *pflag.FlagSet, name string, values ...string) error {
 // IsPreset reports whether [Preset] gave the flag its value.
 func IsPreset(f *pflag.Flag) bool { return f.Annotations[isPreset] != nil }
 
-// completions are the possible words of a value.
+// completions returns the possible words of a value.
 func (v *Flag[P]) completions() []string {
 	var words []string
 	for _, o := range v.Options {
@@ -142,7 +141,7 @@ func (v *Flag[P]) completions() []string {
 func Complete(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if v, ok := f.Value.(Any); ok {
-			// It fails only for a flag that does not exist, or has a completion.
+			// It fails only for a flag that does not exist, or that has a completion.
 			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(v.completions(), cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
@@ -151,7 +150,7 @@ func Complete(cmd *cobra.Command) {
 	}
 }
 
-// Schema is the JSON Schema of a value in a file.
+// Schema returns the JSON Schema of a value in a file.
 func (v *Flag[P]) Schema() map[string]any {
 	s := map[string]any{"description": strings.TrimSpace(strings.Join([]string{v.Help, v.Explain, v.Field}, "\n"))}
 	switch v.Kind {
@@ -160,13 +159,13 @@ func (v *Flag[P]) Schema() map[string]any {
 	case setting.Number:
 		bounds := map[string]any{"type": "integer", "minimum": v.Min, "maximum": v.Max}
 		if v.Empty != "" {
-			bounds["minimum"] = 0 // 0 takes back an earlier choice
+			bounds["minimum"] = 0 // 0 cancels an earlier choice
 		}
 		s["anyOf"] = []any{bounds}
 		if v.Auto {
 			s["anyOf"] = []any{bounds, map[string]any{"const": Auto}}
 		}
-	case setting.Text, setting.List: // in YAML, its text can look like another type
+	case setting.Text, setting.List: // in YAML, the text can look like another type
 	}
 	return s
 }

@@ -1,5 +1,4 @@
-// Package info describes a cluster and its peers for `info`: as one document, or as
-// text.
+// Package info describes a cluster and its peers for `info`, as a document or as text.
 package info
 
 import (
@@ -18,21 +17,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Cluster is the document of `info -o json`; `info peer` prints parts of it. Fields
-// are only added while "v" is 1.
+// Cluster is the document of `info -o json`. The command `info peer` prints parts of it. While "v" is 1,
+// fields are only added.
 type Cluster struct {
 	V       int                      `json:"v"`
 	At      time.Time                `json:"at"`
 	Local   Local                    `json:"local"`
 	Network Network                  `json:"network"`
 	Peers   map[wire.ClusterID]*Peer `json:"peers"`
-	on      command.Cluster          // how commands find it
+	on      command.Cluster          // flags that choose the cluster in commands
 }
 
-// Local is the cluster itself.
+// Local describes the cluster itself.
 type Local struct {
 	ClusterID  wire.ClusterID `json:"clusterID"`
-	UID        string         `json:"uid,omitempty"` // of its namespace kube-system, if that may be read
+	UID        string         `json:"uid,omitempty"` // of the namespace kube-system, if this user may read it
 	Context    string         `json:"context"`
 	APIServer  string         `json:"apiServer"`
 	Kubernetes string         `json:"kubernetes"`
@@ -47,25 +46,24 @@ type Network struct {
 	ExternalCIDRs []networkingv1beta1.CIDR `json:"externalCIDRs"`
 }
 
-// Peer is one connection as the cluster sees it.
+// Peer is one connection as this cluster sees it.
 type Peer struct {
 	ClusterID wire.ClusterID `json:"clusterID"`
-	UID       string         `json:"uid,omitempty"` // distinguishes the peer from other clusters with its ID
+	UID       string         `json:"uid,omitempty"` // distinguishes the peer from other clusters with the same ID
 	Namespace string         `json:"namespace"`
-	// State is a [flows.EndState], Why a sentence.
+	// State is a [flows.EndState], Why is a sentence.
 	State flows.EndState `json:"state"`
 	Why   string         `json:"why"`
-	// Health is a [view.Health], by all that is known of both clusters.
+	// Health is a [view.Health]. It follows from all known reports of both clusters.
 	Health string     `json:"health"`
 	Since  *time.Time `json:"since,omitempty"`
-	// ReportedAt is the time of the gateway's report, which is not believed after
-	// StaleAt.
+	// ReportedAt is the time of the gateway's report. After StaleAt, the report is too old.
 	ReportedAt *time.Time  `json:"reportedAt,omitempty"`
 	StaleAt    *time.Time  `json:"staleAt,omitempty"`
 	Network    PeerNetwork `json:"network"`
-	// Lending is the lending between the two clusters.
+	// Lending describes the lending between the two clusters.
 	Lending []view.Lending `json:"lending,omitempty"`
-	// verdict is State, and whether pods reach each other if that is known.
+	// verdict has the state, and whether pods reach each other if that is known.
 	verdict view.Verdict
 }
 
@@ -76,53 +74,54 @@ type PeerNetwork struct {
 	Connection *Connection `json:"connection,omitempty"`
 }
 
-// PeerCIDRs are the peer's ranges, and those by which this cluster's pods reach
-// them; "remapped" is missing until the operator has chosen them.
+// PeerCIDRs has the peer's ranges, and the ranges under which this cluster's pods reach them. "remapped"
+// is missing until the operator has chosen these ranges.
 type PeerCIDRs struct {
 	Remote   *networkingv1beta1.ClusterConfigCIDR `json:"remote,omitempty"`
 	Remapped *networkingv1beta1.ClusterConfigCIDR `json:"remapped,omitempty"`
 }
 
-// Gateway is the cluster's end of the tunnel.
+// Gateway describes the cluster's end of the tunnel.
 type Gateway struct {
 	Name string     `json:"name"`
 	Role flows.Role `json:"role"`
-	// Address and Port are those at which the server is dialled.
+	// Address and Port are the endpoint at which the server is dialled.
 	Address     []string `json:"address"`
 	Port        int32    `json:"port"`
-	ServiceType string   `json:"serviceType,omitempty"` // of a server
+	ServiceType string   `json:"serviceType,omitempty"` // of a server only
 	MTU         int      `json:"mtu"`
 	PublicKey   string   `json:"publicKey,omitempty"`
 	Pod         string   `json:"pod,omitempty"`
 	PodWaiting  string   `json:"podWaiting,omitempty"`
 }
 
-// Connection is the gateway's report on the tunnel.
+// Connection is the gateway's report about the tunnel.
 type Connection struct {
 	Name          string      `json:"name"`
 	Value         string      `json:"value"`
 	Reason        wire.Reason `json:"reason,omitempty"`
 	LatencyMicros int64       `json:"latencyMicros,omitempty"` // round trip from gateway to gateway
-	// null if the gateway does not report it, as Liqo's don't, or has no value.
-	Loss          *float64 `json:"loss"` // of pings, 0 to 1
+	// Loss is null if the gateway does not report it, as Liqo's gateways, or has no value.
+	Loss          *float64 `json:"loss"` // share of lost pings, 0 to 1
 	ReceivedBytes *uint64  `json:"receivedBytes"`
 	SentBytes     *uint64  `json:"sentBytes"`
-	// PodTraffic is when packets of pods were last seen in both directions.
+	// PodTraffic is the last time at which packets of pods were seen in both directions.
 	PodTraffic     *time.Time `json:"podTraffic,omitempty"`
 	Handshake      *time.Time `json:"handshake,omitempty"`
 	Implementation string     `json:"implementation,omitempty"`
 	MTU            int        `json:"mtu,omitempty"`
 	PeerAddress    string     `json:"peerAddress,omitempty"`
-	// Allow is what the gateway reports that the peer's pods reach: "all", "exported" or "none"; absent if
-	// it reports nothing about it, and lets them reach all pods.
+	// Allow says which pods the gateway opens to the peer's pods: "all", "exported" or "none". It is
+	// missing if the gateway does not report it; then all pods are open.
 	Allow string `json:"allow,omitempty"`
-	// Closed counts their packets that were dropped for it; ClosedTo has the latest destinations.
+	// Closed counts the peer's packets that were dropped because of Allow. ClosedTo has their latest
+	// destinations.
 	Closed   uint64 `json:"closed,omitempty"`
 	ClosedTo string `json:"closedTo,omitempty"`
 }
 
-// Describe is pure: the same facts at the same moment give the same document. others are clusters
-// whose reports are judged together with those of f.
+// Describe returns the document of a cluster. It is pure: the same facts at the same moment give the same
+// document. others are clusters whose reports count together with those of f.
 func Describe(f flows.ClusterFacts, now time.Time, others ...flows.ClusterFacts) Cluster {
 	info := Cluster{
 		V: report.SchemaVersion, At: now.UTC().Truncate(time.Second),
@@ -170,7 +169,8 @@ func describePeer(me wire.ClusterID, p *flows.End, others []flows.ClusterFacts, 
 	return out
 }
 
-// word is the state as shown in a column. Of gateways that work, it says what is known about pods.
+// word returns the state for texts. If the gateways work, it says whether pods are known to reach each
+// other.
 func (p *Peer) word() string {
 	if p.State.Works() {
 		return p.verdict.State.String()
@@ -216,7 +216,7 @@ func moment(t time.Time) *time.Time {
 	return new(t.UTC())
 }
 
-// Keep drops all peers except the wanted ones.
+// Keep removes all peers except the wanted ones.
 func (i *Cluster) Keep(wanted []string) error {
 	if len(wanted) == 0 {
 		return nil
@@ -237,7 +237,7 @@ func (i *Cluster) Keep(wanted []string) error {
 	return nil
 }
 
-// QueryRoot is the value at which a path of --get begins: the peer, if one peer was
+// QueryRoot returns the value at which a path of --get begins: the peer, if exactly one peer was
 // requested.
 func (i *Cluster) QueryRoot(peers []string) any {
 	if len(peers) == 1 {
@@ -246,7 +246,7 @@ func (i *Cluster) QueryRoot(peers []string) any {
 	return i
 }
 
-// Healthy reports whether no connection needs an admin.
+// Healthy reports whether no connection needs an action by an admin.
 func (i *Cluster) Healthy() bool {
 	for _, p := range i.Peers {
 		if p.verdict.Health() != view.Healthy {

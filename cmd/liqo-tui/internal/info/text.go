@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// WriteCluster writes the cluster and one line per peer, as text.
+// WriteCluster writes the cluster, and one line for each peer, as text.
 func WriteCluster(out io.Writer, i Cluster) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "Cluster ID\t%s\n", cmp.Or(string(i.Local.ClusterID), "none"))
@@ -60,7 +60,7 @@ func WriteCluster(out io.Writer, i Cluster) error {
 	return nil
 }
 
-// firstSteps are for a cluster without peers.
+// firstSteps returns the next steps for a cluster without peers.
 func (i Cluster) firstSteps() []report.NextStep {
 	if i.Local.ClusterID == "" {
 		return []report.NextStep{{Command: command.Ours("install").On(i.on), Why: "installs our operator; network connect --install installs it, too"}}
@@ -68,8 +68,8 @@ func (i Cluster) firstSteps() []report.NextStep {
 	return []report.NextStep{{Command: command.Ours("network", "connect").On(i.on).Flag("--remote-context", "CONTEXT"), Why: "connects it with another cluster"}}
 }
 
-// testSteps are for peers whose gateways reach each other, and about whose pods
-// nothing is known.
+// testSteps returns the next steps for peers whose gateways reach each other, if
+// it is unknown whether pods do.
 func (i Cluster) testSteps() []report.NextStep {
 	return []report.NextStep{{Command: command.Ours("network", "verify").On(i.on).Flag("--remote-context", "CONTEXT"), Why: "tests the path from pod to pod"}}
 }
@@ -158,10 +158,10 @@ func allowText(c *Connection) string {
 	return text
 }
 
-// notReported stands for values that only our gateways report.
+// notReported stands for a value that only our gateways report.
 const notReported = "not reported by Liqo's gateway"
 
-// LossText is the share of lost pings, or the reason that it is unknown.
+// LossText returns the share of lost pings, or the reason that it is unknown.
 func LossText(c *Connection) string {
 	switch {
 	case c.Loss != nil:

@@ -1,4 +1,4 @@
-// Package manifest writes a plan as files for another tool to apply.
+// Package manifest writes a plan as files that another tool applies.
 package manifest
 
 import (
@@ -27,13 +27,13 @@ const (
 	ArgoCD    = "argocd"
 )
 
-// Of returns the objects that a plan wants on a side, with a sentence for each object that can't be
-// known yet.
+// Of returns the objects that a plan wants on a side, and a sentence for each object that is still
+// unknown.
 func Of(p flows.Plan, side flows.Side) (objects []wire.Object, missing []string) {
 	for _, o := range p.Wants(side) {
 		o = o.DeepCopyObject().(wire.Object)
-		o.SetOwnerReferences(nil) // they have UIDs, which are valid in one cluster only
-		// Other annotations are requests to the operator at one moment.
+		o.SetOwnerReferences(nil) // they contain UIDs, which differ in other clusters
+		// The other annotations are requests to the operator that are made once.
 		o.SetAnnotations(wire.Lasting(o))
 		objects = append(objects, o)
 	}
@@ -51,7 +51,7 @@ func Of(p flows.Plan, side flows.Side) (objects []wire.Object, missing []string)
 
 const kustomization = "kustomization.yaml"
 
-// waves are the numbers by which Argo CD orders kinds; other kinds come first.
+// waves has the numbers by which Argo CD orders kinds. Other kinds come first.
 var waves = map[string]string{"Configuration": "1", "GatewayServer": "2", "GatewayClient": "2", "PublicKey": "3"}
 
 // Files returns the files for one side, in one of the formats. The same facts give the same bytes.
@@ -103,7 +103,7 @@ func write(folder string, files map[string][]byte) error {
 	if text, ok := files[kustomization]; ok {
 		text, err := mergeKustomization(filepath.Join(folder, kustomization), text)
 		if err != nil {
-			return err // before anything is written
+			return err // nothing was written yet
 		}
 		files[kustomization] = text
 	}
@@ -115,7 +115,7 @@ func write(folder string, files map[string][]byte) error {
 	return nil
 }
 
-// resources is the part of a kustomization that matters here.
+// resources is the part of a kustomization that this package changes.
 type resources struct {
 	Resources []string `json:"resources"`
 }
@@ -139,7 +139,8 @@ func mergeKustomization(path string, text []byte) ([]byte, error) {
 		}
 		old = addResource(old, resource)
 		have.Resources = append(have.Resources, resource)
-		// YAML has more ways to write a list than this package knows.
+		// This package does not know all ways in which YAML can write a list, so the result is
+		// checked.
 		var now resources
 		if err := yaml.Unmarshal(old, &now); err != nil || !sameSet(now.Resources, have.Resources) {
 			return nil, fmt.Errorf("%s: add %s to its resources yourself: the way that they are written is not understood", path, resource)
@@ -152,7 +153,7 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// addResource adds a resource to the list, and leaves everything else as its author wrote it.
+// addResource adds a resource to the list. The rest of the text stays as its author wrote it.
 func addResource(text []byte, resource string) []byte {
 	newline := "\n"
 	if bytes.Contains(text, []byte("\r\n")) {
@@ -183,7 +184,7 @@ func addResource(text []byte, resource string) []byte {
 	}
 }
 
-// resourcesIn returns the key and the value of the list; nil if there is none.
+// resourcesIn returns the key and the value of the list of resources; nil if there is none.
 func resourcesIn(text []byte) (key, list *yamlv3.Node) {
 	var document yamlv3.Node
 	if err := yamlv3.Unmarshal(text, &document); err != nil || len(document.Content) == 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// WriteRoles writes the roles that the users of two clusters lack for a plan, or all roles
-// for it. observe returns further rights, for observing.
+// WriteRoles writes the roles that the users of two clusters need for a plan: the missing
+// ones, or all. observe returns the rights to observe a cluster.
 func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, planned func(flows.Facts) flows.Plan, observe func(flows.Facts, flows.Side) []rights.Permission, all bool) error {
 	f, err := engine.Observe(ctx, clusters[flows.A], clusters[flows.B], time.Now)
 	if err != nil {
@@ -58,8 +58,8 @@ func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, 
 	return nil
 }
 
-// readable treats objects that may not be read as missing, but assumes Liqo: so the plan
-// creates the objects, and the rights include that.
+// readable treats unreadable objects as missing, but assumes that Liqo is installed. So
+// the plan creates the objects, and its rights are complete.
 func readable(f flows.Facts) flows.Facts {
 	for side := range f.Sides {
 		c := &f.Sides[side]
@@ -73,8 +73,7 @@ func readable(f flows.Facts) flows.Facts {
 	return f
 }
 
-// tenantNamespaces returns the tenant namespaces that the plan still has to create on a
-// side.
+// tenantNamespaces returns the tenant namespaces that the plan will create on a side.
 func tenantNamespaces(p flows.Plan, side flows.Side) []wire.Object {
 	for _, s := range p.Steps {
 		if s.Side == side && s.Object.Kind == "Namespace" && s.Status == flows.Ready {

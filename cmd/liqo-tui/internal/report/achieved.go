@@ -7,14 +7,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// Achieved is the result of a command, in a person's words, and the next steps.
+// Achieved is the result of a command in words, with the next steps.
 type Achieved struct {
 	Text string
 	Next []NextStep
 }
 
-// NextStep is a command, and its purpose. The first of several is the recommended
-// one.
+// NextStep is a command, and its purpose. The first of several steps is the
+// recommended one.
 type NextStep struct {
 	Command command.Command
 	Why     string
@@ -31,7 +31,7 @@ func WriteNext(out io.Writer, next []NextStep) {
 	}
 }
 
-// firstCommand is the next step for a program.
+// firstCommand returns the first next step, for programs.
 func firstCommand(next []NextStep) string {
 	if len(next) == 0 {
 		return ""

@@ -8,13 +8,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// AddressDocument is what `address -o json` writes; fields are only added while "v" is 1.
+// AddressDocument is the output of `address -o json`. While "v" is 1, fields are only
+// added.
 type AddressDocument struct {
 	V      int            `json:"v"`
 	At     time.Time      `json:"at"`
 	Target string         `json:"target"`
-	Of     wire.ClusterID `json:"of"`   // the cluster that the address belongs to
-	From   wire.ClusterID `json:"from"` // the cluster whose pods call
+	Of     wire.ClusterID `json:"of"`   // the cluster to which the address belongs
+	From   wire.ClusterID `json:"from"` // the cluster whose pods use the address
 	Ends   []AddressEnd   `json:"ends"`
 	Note   string         `json:"note,omitempty"`
 }
@@ -23,12 +24,12 @@ type AddressDocument struct {
 type AddressEnd struct {
 	Pod     string `json:"pod,omitempty"`
 	Address string `json:"address,omitempty"` // in its own cluster
-	SeenAs  string `json:"seenAs,omitempty"`  // the address to call
+	SeenAs  string `json:"seenAs,omitempty"`  // the address at which pods of the other cluster reach it
 	Ready   bool   `json:"ready"`
 	Problem string `json:"problem,omitempty"`
 }
 
-// AddressDocumentOf returns an answer as a document.
+// AddressDocumentOf returns the document for an answer.
 func AddressDocumentOf(a address.Answer, f flows.Facts) AddressDocument {
 	d := AddressDocument{V: SchemaVersion, At: f.At.UTC(), Target: a.Target.String(), Of: a.Of, From: a.From, Note: a.Note}
 	for _, e := range a.Ends {

@@ -6,7 +6,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// Check is one check of -o json; fields are only added while "v" is 1.
+// Check is one check of -o json. While "v" is 1, fields are only added.
 type Check struct {
 	ID       flows.Code        `json:"id"`
 	Title    string            `json:"title"`
@@ -17,11 +17,11 @@ type Check struct {
 	Evidence []string          `json:"evidence,omitempty"`
 	Fix      []string          `json:"fix,omitempty"`
 	Commands []command.Command `json:"commands,omitempty"` // the commands in fix
-	Needs    flows.Code        `json:"needs,omitempty"`    // the code of the check for which this one was skipped
+	Needs    flows.Code        `json:"needs,omitempty"`    // the code of the needed check that has failed, if this one was skipped
 	Root     bool              `json:"root,omitempty"`     // no other failure explains this one
 }
 
-// CheckOf returns the result of a check for a program.
+// CheckOf returns the result of a check in the form for programs.
 func CheckOf(r check.Result) Check {
 	sides := make([]string, len(r.Sides))
 	for i, side := range r.Sides {

@@ -9,7 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 )
 
-// CheckDocument is what `check -o json` writes; fields are only added while "v" is 1.
+// CheckDocument is the output of `check -o json`. While "v" is 1, fields are only added.
 type CheckDocument struct {
 	V      int       `json:"v"`
 	At     time.Time `json:"at"`
@@ -21,7 +21,7 @@ type CheckDocument struct {
 	Verification *Verification `json:"verification,omitempty"`
 }
 
-// stateMarks show a state without colour.
+// stateMarks distinguish the states without colour.
 var stateMarks = map[check.Outcome]string{
 	check.Pass: "ok", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "?", check.Skipped: "-", check.Measuring: "...",
 	check.Planned: "plan",
@@ -71,8 +71,8 @@ func writeResults(out io.Writer, results []check.Result) {
 	}
 }
 
-// indented indents all lines but the first: a text of another cluster may have a line that looks like one
-// of ours.
+// indented indents all lines but the first, because a text of another cluster may have a line that looks
+// like one of ours.
 func indented(text string, by int) string {
 	return strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", by))
 }

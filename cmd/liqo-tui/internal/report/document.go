@@ -13,8 +13,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
-// outcome is what -o json and -o yaml write at the end of a run. Fields are
-// only added while "v" stays the same.
+// outcome is the document of -o json and -o yaml at the end of a run. While "v"
+// stays the same, fields are only added.
 type outcome struct {
 	V       int      `json:"v"`
 	Command string   `json:"cmd"`
@@ -26,7 +26,7 @@ type outcome struct {
 	Steps   []step   `json:"steps"`
 	Changes []change `json:"changes"`
 	Error   *problem `json:"error,omitempty"`
-	Message string   `json:"message,omitempty"` // the result, in the words of the text
+	Message string   `json:"message,omitempty"` // the result, as in the text output
 	Next    string   `json:"next,omitempty"`    // a command line
 }
 
@@ -36,7 +36,7 @@ type change struct {
 	Object string `json:"object"`
 }
 
-// newOutcome returns the outcome of a run that has only begun.
+// newOutcome returns the outcome of a run that has just begun.
 func newOutcome(command string, a, b flows.ContextRef) outcome {
 	return outcome{
 		V: SchemaVersion, Command: command, A: cluster{Context: a.Name}, B: cluster{Context: b.Name},
@@ -64,11 +64,11 @@ type document struct {
 	out    io.Writer
 	format string
 	outcome
-	actions map[string]string // by step, from before it was done
+	actions map[string]string // by step, from the plan before the step was done
 }
 
-// stepsOf returns the steps with the actions that were taken. For a step that is
-// done, the plan has only the action that it would take now.
+// stepsOf returns the steps with the actions that the run has taken. For a step
+// that is done, the plan has only the action that it would take now.
 func (d *document) stepsOf(p flows.Plan) []step {
 	steps := stepsOf(p)
 	for i, s := range p.Steps {
@@ -94,12 +94,12 @@ func (d *document) Event(e engine.Event) {
 	d.add(e.Changes)
 }
 
-func (d *document) Pending(flows.Plan) {} // the steps have it
+func (d *document) Pending(flows.Plan) {} // the document has the steps
 
 func (d *document) End(err error, a Achieved) {
 	d.outcome.End(err, a)
-	// Encoding can't fail for these types. If nobody reads, an error has no reader
-	// either.
+	// These types can always be encoded. If the reader is gone, nobody would read
+	// the error either.
 	_ = WriteDocument(d.out, d.format, d.outcome)
 }
 

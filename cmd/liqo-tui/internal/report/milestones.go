@@ -7,15 +7,16 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// milestone is a point in the course of a connection that facts show, and that no
-// step of the plan brings: other programs bring it.
+// milestone is a point in the course of a connection that is no step of the plan,
+// because another program reaches it. Facts show it.
 type milestone struct {
 	side     flows.Side
 	id, text string
 }
 
-// milestones returns those that facts show: the clusters, and the progress of
-// their operators and gateways. The order is that of a connection.
+// milestones returns the milestones that were reached, according to the facts:
+// those of the clusters, their operators and gateways. They have the order in
+// which a connection reaches them.
 func milestones(f flows.Facts) []milestone {
 	var out []milestone
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -58,10 +59,10 @@ func softwareText(c flows.ClusterFacts) string {
 	return "connected by " + c.Software.String()
 }
 
-// passed has the milestones that were reported.
+// passed has the milestones that were already reported.
 type passed map[milestone]bool
 
-// news returns the milestones of f that were not reported yet.
+// news returns the milestones in f that were not reported yet.
 func (p *passed) news(f flows.Facts) []milestone {
 	if *p == nil {
 		*p = passed{}

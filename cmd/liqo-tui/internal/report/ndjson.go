@@ -25,13 +25,12 @@ import (
 //go:embed events.schema.json
 var EventsSchema string
 
-// SchemaVersion is "v" of every line: fields and types of lines are only added
-// while it stays the same, and readers ignore what they don't know.
+// SchemaVersion is "v" in every line. While it stays the same, fields and types of lines are only added,
+// and readers ignore unknown ones.
 const SchemaVersion = 1
 
-// line is one line of -o ndjson. The first is of type run.start, the last of
-// type result, also after an interruption. events.schema.json says the same for
-// programs.
+// line is one line of -o ndjson. The first line has the type run.start, the last one the type result,
+// even after an interruption. events.schema.json describes the lines for programs.
 type line struct {
 	V    int       `json:"v"`
 	Seq  int       `json:"seq"`
@@ -42,12 +41,12 @@ type line struct {
 	A       *cluster `json:"a,omitempty"`       // run.start, plan
 	B       *cluster `json:"b,omitempty"`       // run.start, plan
 	Summary *summary `json:"summary,omitempty"` // plan
-	// Sentences about the plan: what stays although no flag says so, and which
-	// traffic it interrupts; and commands for the other cluster's admin.
+	// Sentences about the plan: the settings that stay without a flag, the interrupted traffic, and
+	// commands for the other cluster's admin.
 	Kept         []string          `json:"kept,omitempty"`
 	Interrupts   []string          `json:"interrupts,omitempty"`
 	Owed         []string          `json:"owed,omitempty"`
-	OwedCommands []command.Command `json:"owedCommands,omitempty"` // the same for programs
+	OwedCommands []command.Command `json:"owedCommands,omitempty"` // the same commands for programs
 	Steps        []step            `json:"steps,omitempty"`        // pending: what a dry run would change
 
 	Side      string `json:"side,omitempty"` // step.*, change: "a" or "b"
@@ -75,17 +74,16 @@ type line struct {
 	Next    string `json:"next,omitempty"`    // result: the next command line
 }
 
-// problem is an error: what failed, why, and what to do about it.
+// problem is an error: what has failed, why, and the advice.
 type problem struct {
-	Code     string            `json:"code"` // LT-E…; liqo-tui explain knows it
+	Code     string            `json:"code"` // LT-E…, as in liqo-tui explain
 	What     string            `json:"what"`
 	Why      string            `json:"why,omitempty"`
 	Fix      []string          `json:"fix,omitempty"`
-	Commands []command.Command `json:"commands,omitempty"` // those of fix
+	Commands []command.Command `json:"commands,omitempty"` // the commands in fix
 	Evidence map[string]string `json:"evidence,omitempty"`
 }
 
-// step is one line of a plan.
 type step struct {
 	Step   string `json:"step"`
 	Side   string `json:"side"`
@@ -114,15 +112,16 @@ func texts[T fmt.Stringer](all []T) (out []string) {
 type cluster struct {
 	Context string `json:"context,omitempty"`
 	ID      string `json:"id,omitempty"`
-	UID     string `json:"uid,omitempty"` // of the cluster, however it is reached
+	UID     string `json:"uid,omitempty"` // of the cluster, whatever the context
 }
 
-// introduce sets the cluster's IDs once it was observed, and the context if no flag has named it.
+// introduce sets the cluster's IDs after the first observation, and the context if no flag names it.
 func (c *cluster) introduce(f flows.ClusterFacts) {
 	c.ID, c.UID, c.Context = string(f.ID), f.UID, cmp.Or(c.Context, f.Context.Name)
 }
 
-// plannedIDs are the IDs of a plan's clusters. For a cluster without one, a plan has the context's name.
+// plannedIDs returns the IDs of a plan's clusters. If a cluster has no ID, the plan has the context's
+// name instead.
 func plannedIDs(p flows.Plan, f flows.Facts) (a, b string) {
 	of := func(id wire.ClusterID, c flows.ClusterFacts) string {
 		if c.ID == "" && id == c.Name() {
@@ -140,23 +139,22 @@ type summary struct {
 	Delete  int `json:"delete"`
 }
 
-// NDJSON writes a run as one JSON object a line.
+// NDJSON writes a run as JSON objects, one in each line.
 type NDJSON struct {
 	Out     io.Writer
 	Now     func() time.Time
-	start   *line // run.start, until it is written
+	start   *line // run.start, until it was written
 	seq     int
 	facts   flows.Facts
 	told    passed
 	last    engine.Event
 	spoken  time.Time // when the last line was written
 	changed bool
-	mu      sync.Mutex // keepAlive writes too
+	mu      sync.Mutex // keepAlive also writes
 }
 
-// KeepAlive writes a line whenever nothing else was written for long, until the
-// function that it returns is called: also while a run measures, or an API
-// server takes its time.
+// KeepAlive writes a line whenever nothing was written for a long time, for example because the run
+// measures or waits for a slow API server. The returned function ends this.
 func (n *NDJSON) KeepAlive() (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -194,18 +192,17 @@ func (n *NDJSON) write(l line) {
 	n.encode(l)
 }
 
-// encode needs n.mu.
+// encode writes a line. The caller holds n.mu.
 func (n *NDJSON) encode(l line) {
 	l.V, l.Seq, l.TS = SchemaVersion, n.seq, n.Now().UTC()
 	n.seq++
 	n.spoken = l.TS
-	// Encoding can't fail for these types; if nobody reads, there is nobody to
-	// report it to.
+	// These types can always be encoded. If the reader is gone, nobody would read the error.
 	_ = json.NewEncoder(n.Out).Encode(l)
 }
 
-// Begin announces a run. Its line is written as soon as both clusters' IDs are
-// known, or before any other line.
+// Begin announces a run. It writes its line when both clusters' IDs are known, but before any other
+// line.
 func (n *NDJSON) Begin(command string, a, b flows.ContextRef) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -273,12 +270,12 @@ func (n *NDJSON) record(e engine.Event, r engine.Record) {
 	n.write(l)
 }
 
-// Progress writes what a command without a plan waits for.
+// Progress writes the reason why a command without a plan waits.
 func (n *NDJSON) Progress(side flows.Side, text string) {
 	n.write(line{Type: "progress", Side: Side(side), Message: text})
 }
 
-// Check is a line about one check.
+// Check writes a line about one check.
 func (n *NDJSON) Check(r check.Result) {
 	d := CheckOf(r)
 	n.write(line{Type: "check", ID: string(d.ID), Title: d.Title, Sides: d.Sides, Result: d.Result, Message: d.Summary, Data: d})
@@ -298,10 +295,10 @@ func (n *NDJSON) End(err error, a Achieved) {
 // HasChanged implements [Reporter].
 func (n *NDJSON) HasChanged() bool { return n.changed }
 
-// Side is the name of a side for programs: "a" or "b".
+// Side returns the name of a side for programs: "a" or "b".
 func Side(s flows.Side) string { return strings.ToLower(s.String()) }
 
-// problemOf is err for a program; nil for a result that is no failure.
+// problemOf returns err in the form for programs; nil for a result that is no failure.
 func problemOf(err error) *problem {
 	if _, ok := errors.AsType[exit.Verdict](err); ok || err == nil {
 		return nil

@@ -9,7 +9,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/check"
 )
 
-// OpeningsDocument is what `check --firewall -o json` writes; fields are only added while "v" is 1.
+// OpeningsDocument is the output of `check --firewall -o json`. While "v" is 1, fields are only
+// added.
 type OpeningsDocument struct {
 	V        int       `json:"v"`
 	At       time.Time `json:"at"`
@@ -18,13 +19,13 @@ type OpeningsDocument struct {
 	Openings []Opening `json:"openings"`
 }
 
-// Opening is traffic that a firewall has to allow. Answers use the same way back.
+// Opening is traffic that a firewall has to allow. Stateful firewalls allow the answers as well.
 type Opening struct {
 	From     string `json:"from"`
 	To       string `json:"to"`
 	Protocol string `json:"protocol"`
 	Port     int32  `json:"port"`             // 0 with a device
-	Device   string `json:"device,omitempty"` // nodes forward everything between it and their pods, both ways
+	Device   string `json:"device,omitempty"` // nodes forward everything between it and their pods, in both directions
 	For      string `json:"for"`
 }
 
@@ -37,8 +38,8 @@ func OpeningsOf(f flows.Facts, open []check.Opening) OpeningsDocument {
 	return d
 }
 
-// WriteOpenings writes a rule in two lines, as a request to an admin of firewalls. Only the document
-// has all addresses of a large cluster.
+// WriteOpenings writes each rule in two lines, as a request to an admin of firewalls. For a large
+// cluster, it leaves out addresses; the document has all.
 func WriteOpenings(out io.Writer, open []check.Opening) {
 	for _, o := range open {
 		what := fmt.Sprintf("allow %s port %d and replies", o.Protocol, o.Port)

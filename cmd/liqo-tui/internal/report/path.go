@@ -12,12 +12,12 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 )
 
-// pathShortcuts are liqoctl's names of some paths.
+// pathShortcuts has liqoctl's names for some paths.
 var pathShortcuts = map[string]string{"clusterid": "local.clusterid", "network.podcidr": "network.podcidrs", "network.externalcidr": "network.externalcidrs"}
 
-// WritePath prints the value at a path of v's JSON: names with dots between them,
-// in upper or lower case. A scalar is printed as it is, a list of scalars one a
-// line, the rest as YAML.
+// WritePath prints the value at a path in v's JSON. A path consists of names with
+// dots between them, in upper or lower case. A scalar is printed unchanged, a
+// list of scalars with one in each line, any other value as YAML.
 func WritePath(out io.Writer, v any, path string) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -25,7 +25,7 @@ func WritePath(out io.Writer, v any, path string) error {
 	}
 	var at any
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber() // counters of bytes are not floats
+	decoder.UseNumber() // byte counters must not become floats
 	if err := decoder.Decode(&at); err != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func WritePath(out io.Writer, v any, path string) error {
 	return printValue(out, at)
 }
 
-// longestField finds the field with which rest begins: names of fields that are
-// not ours, such as a cluster's ID, may contain dots.
+// longestField returns the field whose name is the longest beginning of rest.
+// Names that others have chosen, such as a cluster's ID, may contain dots.
 func longestField(fields map[string]any, rest string) (key, after string) {
 	for name := range fields {
 		tail, ok := strings.CutPrefix(strings.ToLower(rest), strings.ToLower(name))
@@ -83,7 +83,7 @@ func printValue(out io.Writer, v any) error {
 			return nil
 		}
 	case nil:
-		_, err := fmt.Fprintln(out, "null") // as in the JSON: unknown
+		_, err := fmt.Fprintln(out, "null") // null means unknown, as in the JSON
 		return err
 	case map[string]any:
 	default:

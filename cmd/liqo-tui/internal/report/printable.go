@@ -8,9 +8,8 @@ import (
 	"unicode"
 )
 
-// Printable keeps texts of others from controlling the terminal: objects, events, logs
-// and peers' files may contain escape sequences, or characters that change the
-// direction of text.
+// Printable protects the terminal from texts of others: objects, events, logs and peers' files
+// may contain escape sequences, or characters that change the direction of text.
 type Printable struct{ io.Writer }
 
 // Write writes the text without control characters.
@@ -21,7 +20,7 @@ func (p Printable) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// visible returns r, or a substitute for a character that can't be seen.
+// visible returns r, or a substitute if r is invisible.
 func visible(r rune) rune {
 	if r == '\n' || r == '\t' || r == unicode.ReplacementChar || unicode.IsGraphic(r) {
 		return r
@@ -29,8 +28,8 @@ func visible(r rune) rune {
 	return unicode.ReplacementChar
 }
 
-// Kept is an output that remembers its first error: most results are written by functions that
-// return none.
+// Kept is an output that keeps its first error, because most functions that write results
+// return no error.
 type Kept struct {
 	io.Writer
 	mu  sync.Mutex
@@ -46,14 +45,14 @@ func (k *Kept) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// Err is the first error.
+// Err returns the first error.
 func (k *Kept) Err() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.err
 }
 
-// TerminalOf returns the terminal itself, for a program that draws on it.
+// TerminalOf returns the terminal without these wrappers, for a program that draws on it.
 func TerminalOf(w io.Writer) io.Writer {
 	if p, ok := w.(Printable); ok {
 		w = p.Writer
@@ -64,9 +63,9 @@ func TerminalOf(w io.Writer) io.Writer {
 	return w
 }
 
-// ASCIIOnly reports whether the terminal may not show other characters: by the locale,
-// as other programs decide it, and on the Linux console, whose fonts have few
-// characters.
+// ASCIIOnly reports whether the terminal may be unable to show other characters. The locale
+// decides this, as in other programs. On the Linux console it is true, because console fonts
+// have few characters.
 func ASCIIOnly(env func(string) string, os string) bool {
 	if os == "windows" {
 		return false // it has no locale in the environment

@@ -1,5 +1,5 @@
-// Package report writes a run, or one result, for a person or a program: as text, as
-// one document, or as a stream of events.
+// Package report writes a run, or a single result, for people and programs: as text,
+// as one document, or as a stream of events.
 package report
 
 import (
@@ -20,22 +20,21 @@ const (
 	EventStream = "ndjson"
 )
 
-// Formats are all formats.
+// Formats has all formats.
 var Formats = []string{Text, JSON, YAML, EventStream}
 
 // FormatHelp is the help of --output.
 const FormatHelp = "text for people; json or yaml: one document at the end; ndjson: one JSON object a line"
 
-// wantFormat is the error for an unknown format.
 func wantFormat(format string) error {
 	return exit.UsageError{Err: fmt.Errorf("--output %q: want text, json, yaml or ndjson", format)}
 }
 
-// Reporter writes a run for a person or a program.
+// Reporter writes a run in one format.
 type Reporter interface {
 	Begin(command string, a, b flows.ContextRef)
-	// Observed is called with the facts of both clusters before the event that is
-	// made from them.
+	// Observed is called with the facts of both clusters, before the event that
+	// follows from them.
 	Observed(flows.Facts)
 	Event(engine.Event)
 	// Pending writes the changes that a dry run would make.
@@ -59,10 +58,10 @@ func New(out, progress io.Writer, format string) (Reporter, error) {
 	return nil, wantFormat(format)
 }
 
-// Heartbeat is the longest silence of a run that waits.
+// Heartbeat is the longest time without output while a run waits.
 const Heartbeat = 30 * time.Second
 
-// heartbeats returns the open waits of a run, if nothing was written for long.
+// heartbeats returns the open waits of a run if nothing was written for a long time.
 func heartbeats(e engine.Event, spoken time.Time) []engine.Record {
 	if spoken.IsZero() || e.At.Sub(spoken) < Heartbeat {
 		return nil
@@ -78,8 +77,8 @@ func heartbeats(e engine.Event, spoken time.Time) []engine.Record {
 	return out
 }
 
-// Told is an error of a run whose reporter has ended: the output for programs is
-// complete.
+// Told marks an error that the reporter has already written, so that main does not
+// write it again.
 type Told struct{ Err error }
 
 func (t Told) Error() string { return t.Err.Error() }

@@ -8,20 +8,21 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// Session is a command without a plan and with one result, in any format.
+// Session is the output of a command that has no plan and one result, in any
+// format.
 type Session struct {
-	Out, Err   io.Writer // results, everything else
+	Out, Err   io.Writer // results, and all other texts
 	Format     string
-	Afterwards func(error) []NextStep // the next steps after an error
-	Events     *NDJSON                // of -o ndjson
-	told       bool                   // the document of -o json or yaml is written
+	Afterwards func(error) []NextStep // returns the next steps after an error
+	Events     *NDJSON                // for -o ndjson
+	told       bool                   // the document of -o json or yaml was written
 	made       outcome                // the document if work writes none
 	Next       []NextStep
 	unwritten  error // the reason that the document was not written
 }
 
-// Run runs work between the first and the last line of NDJSON, or writes a
-// document even if work has failed without one.
+// Run calls work between the first and the last line of NDJSON. If work writes
+// no document, because it has failed, Run writes one.
 func (s *Session) Run(command string, a, b flows.ContextRef, work func(*Session) error) (err error) {
 	s.made = newOutcome(command, a, b)
 	switch s.Format {
@@ -55,7 +56,7 @@ func (s *Session) Run(command string, a, b flows.ContextRef, work func(*Session)
 	return err
 }
 
-// Observed adds the clusters' IDs, for programs.
+// Observed adds the clusters' IDs to the output for programs.
 func (s *Session) Observed(f flows.Facts) {
 	s.made.A.introduce(f.Sides[flows.A])
 	s.made.B.introduce(f.Sides[flows.B])
@@ -64,7 +65,8 @@ func (s *Session) Observed(f flows.Facts) {
 	}
 }
 
-// Result writes the result: a document, a line, or by text.
+// Result writes the result: as a document, as a line, or as text by calling
+// text.
 func (s *Session) Result(kind string, doc any, text func()) {
 	switch s.Format {
 	case Text:
@@ -82,7 +84,8 @@ func (s *Session) Document(doc any) {
 	s.unwritten = errors.Join(s.unwritten, WriteDocument(s.Out, s.Format, doc))
 }
 
-// Raw notes that a command without an error has written its result itself.
+// Raw is called by a command that has written its own result. It keeps Run from
+// writing a document, unless err is set.
 func (s *Session) Raw(err error) error {
 	s.told = s.told || err == nil
 	return err

@@ -13,8 +13,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// transcript writes a run as lines: one for each change, each with its side.
-// Progress goes to err, the result to out.
+// transcript writes a run as lines of text, one for each change, each with its side. Progress goes to err,
+// the result to out.
 type transcript struct {
 	out, err io.Writer
 	facts    flows.Facts
@@ -36,7 +36,7 @@ func (t *transcript) Event(e engine.Event) {
 	}
 	for _, r := range engine.Narrate(t.last, e) {
 		if r.Type == engine.RecordStart {
-			continue // the next line reports its end
+			continue // the next line reports the end of this one
 		}
 		t.record(e.Plan, r)
 	}
@@ -83,7 +83,7 @@ func (t *transcript) End(err error, a Achieved) {
 		if exit.Code(err) == exit.Pending {
 			WriteNext(t.out, a.Next)
 		}
-		return // for all commands, main writes the rest
+		return // main writes the error for all commands
 	}
 	if !t.changed {
 		fmt.Fprintln(t.out, "No changes.")
@@ -101,7 +101,7 @@ func (t *transcript) HasChanged() bool { return t.changed }
 // or can't be shown yet.
 func Diffs(p flows.Plan) string {
 	var b strings.Builder
-	listed := false // the last change is a line
+	listed := false // true if the last change was written as one line
 	for _, s := range p.Steps {
 		what := fmt.Sprintf("%s %s: %s %s", s.Side, p.ID(s.Side), s.Action, s.Title)
 		switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Verification is what `network verify -o json` writes; fields are only added while "v" is 1.
+// Verification is the output of `network verify -o json`. While "v" is 1, fields are only added.
 type Verification struct {
 	V       int            `json:"v"`
 	At      time.Time      `json:"at"`
@@ -19,17 +19,18 @@ type Verification struct {
 	B       wire.ClusterID `json:"b"`
 	Between verify.Ends    `json:"between"` // the ends of the measurement: "pods" or "gateways"
 	Reason  string         `json:"reason,omitempty"`
-	Hint    string         `json:"hint,omitempty"` // how pods could measure
+	Hint    string         `json:"hint,omitempty"` // the advice if pods could not measure
 	// Commands are the commands in Hint.
 	Commands []command.Command `json:"commands,omitempty"`
 	Verdict  verify.Verdict    `json:"verdict"`
-	// Verified is set if packets of pods have passed both ways.
+	// Verified is set if packets of pods have passed in both directions.
 	Verified bool `json:"verified"`
 	AToB     Way  `json:"aToB"`
 	BToA     Way  `json:"bToA"`
-	// Nodes counts the nodes of both clusters on which a pod could measure; absent if it is unknown.
+	// Nodes counts the nodes of both clusters on which a pod could measure; missing if it is
+	// unknown.
 	Nodes int `json:"nodes,omitempty"`
-	// Paths are the paths that pods have measured; aToB and bToA are the worst of them.
+	// Paths has the paths that pods have measured. aToB and bToA have the worst results.
 	Paths []Path `json:"paths,omitempty"`
 	// Unmeasured has the reason for each path that could not be measured.
 	Unmeasured []string `json:"unmeasured,omitempty"`
@@ -45,11 +46,11 @@ type Path struct {
 type Way struct {
 	From     string `json:"from"`
 	To       string `json:"to"`
-	Node     string `json:"node,omitempty"` // the node of the pod that measured
+	Node     string `json:"node,omitempty"` // the node of the measuring pod
 	Sent     int    `json:"sent"`
 	Received int    `json:"received"`
-	// Loss is a share, 0 to 1; null if it was not measured, or Liqo's gateways
-	// measured, which do not report it.
+	// Loss is a share, 0 to 1. It is null if it was not measured, for example because Liqo's
+	// gateways have measured: they do not report it.
 	Loss             *float64 `json:"loss"`
 	MinMicros        int64    `json:"minMicros,omitempty"`
 	AvgMicros        int64    `json:"avgMicros,omitempty"`
@@ -59,7 +60,7 @@ type Way struct {
 	Problem          string   `json:"problem,omitempty"`
 }
 
-// VerificationOf returns v as a document.
+// VerificationOf returns the document for v.
 func VerificationOf(v verify.Result) Verification {
 	way := func(w verify.Direction) Way {
 		return Way{
@@ -81,7 +82,7 @@ func VerificationOf(v verify.Result) Verification {
 	return d
 }
 
-// WriteVerification writes v below checks.
+// WriteVerification writes v after the results of checks.
 func WriteVerification(out io.Writer, v verify.Result) {
 	fmt.Fprintln(out)
 	for _, line := range v.Lines() {
@@ -89,7 +90,7 @@ func WriteVerification(out io.Writer, v verify.Result) {
 	}
 }
 
-// Known returns v, or nil if it was not measured.
+// Known returns a pointer to v; nil if ok is false, because the value was not measured.
 func Known[T any](v T, ok bool) *T {
 	if !ok {
 		return nil

@@ -9,7 +9,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Versions is what `version -o json` writes. Fields are only added while "v" is 1.
+// Versions is the output of `version -o json`. While "v" is 1, fields are only
+// added.
 type Versions struct {
 	V        int               `json:"v"`
 	Program  ProgramVersion    `json:"program"`
@@ -20,27 +21,27 @@ type Versions struct {
 type ProgramVersion struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
-	// Image is the image that install uses without --image; none for a development
+	// Image is the image that install uses without --image; "" for a development
 	// build.
 	Image    string `json:"image,omitempty"`
-	Liqo     string `json:"liqoAPI"` // the release whose API it uses
+	Liqo     string `json:"liqoAPI"` // the release of Liqo whose API the program uses
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// ClusterVersions are the versions of our programs or Liqo's on a cluster.
+// ClusterVersions has the versions of our programs, or of Liqo, on a cluster.
 type ClusterVersions struct {
 	Context    string         `json:"context"`
 	ClusterID  wire.ClusterID `json:"clusterID,omitempty"`
 	Kubernetes string         `json:"kubernetes,omitempty"`
-	// Software is "none", "Liqo" or "liqo-tui operator", and Version its version.
+	// Software is "none", "Liqo" or "liqo-tui operator". Version is its version.
 	Software string           `json:"software"`
 	Version  string           `json:"version,omitempty"`
 	Gateways []GatewayVersion `json:"gateways,omitempty"`
 	Problem  string           `json:"problem,omitempty"`
 }
 
-// GatewayVersion is one gateway, and its image.
+// GatewayVersion has one gateway, and its image.
 type GatewayVersion struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`

@@ -1,5 +1,5 @@
-// Package terminaltest runs the program in tests on a terminal: a tmux server that no
-// other test and no user shares.
+// Package terminaltest runs the program in tests on a terminal. The terminal is a tmux
+// server that no other test and no user shares.
 package terminaltest
 
 import (
@@ -15,19 +15,18 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
-// Patience multiplies the times of Wait, which were chosen on faster machines: on some
-// machines, programs take three times as long to start.
-// long have been met.
+// Patience multiplies the times of Wait. They were measured on fast machines, but on
+// some machines, programs take three times as long to start.
 const Patience = 3
 
 // Terminal is a program on a terminal of its own.
 type Terminal struct {
 	t      *testing.T
 	socket string
-	status string // file with the program's exit code, once it has ended
+	status string // the file with the program's exit code, after its end
 }
 
-// Open starts a program at a size, and ends it with the test.
+// Open starts a program on a terminal of this size. The end of the test ends it.
 func Open(t *testing.T, width, height int, env []string, program string, args ...string) *Terminal {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -37,14 +36,14 @@ func Open(t *testing.T, width, height int, env []string, program string, args ..
 		t.Skip(err)
 	}
 	term := &Terminal{t: t, socket: filepath.Join(t.TempDir(), "tmux"), status: filepath.Join(t.TempDir(), "status")}
-	// Without a configuration, and without answers of earlier tests.
+	// There must be no configuration, and no answers of earlier tests.
 	home := t.TempDir()
 	words := append([]string{"env", "LANG=C.UTF-8", "COLORTERM=truecolor", "XDG_CONFIG_HOME=" + home, "XDG_STATE_HOME=" + home}, env...)
 	words = append(append(words, program), args...)
 	for i, word := range words {
 		words[i] = command.Word(word)
 	}
-	// The shell stays, so that the program's last screen can be read.
+	// The shell continues after the program, so that the last screen can be read.
 	script := fmt.Sprintf("%s; echo $? > %s; exec sleep 1000", strings.Join(words, " "), term.status)
 	term.Tmux("new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), script)
 	t.Cleanup(func() { _ = exec.CommandContext(context.Background(), "tmux", "-S", term.socket, "kill-server").Run() })
@@ -63,7 +62,7 @@ func (s *Terminal) Tmux(args ...string) string {
 	return string(out)
 }
 
-// Press sends keys, by tmux' names: Down, Enter, C-c, or characters.
+// Press sends keys. They have tmux's names: Down, Enter, C-c, or characters.
 func (s *Terminal) Press(keys ...string) {
 	s.t.Helper()
 	for _, key := range keys {
@@ -71,7 +70,7 @@ func (s *Terminal) Press(keys ...string) {
 	}
 }
 
-// Resize gives the terminal another size.
+// Resize changes the size of the terminal.
 func (s *Terminal) Resize(width, height int) {
 	s.t.Helper()
 	s.Tmux("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
@@ -123,7 +122,7 @@ func (s *Terminal) Exit(within time.Duration) string {
 	}
 }
 
-// WaitWithout waits until the screen does not show the text.
+// WaitWithout waits until the screen no longer shows the text.
 func (s *Terminal) WaitWithout(within time.Duration, text string) {
 	s.t.Helper()
 	within *= Patience

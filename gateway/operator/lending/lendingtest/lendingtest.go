@@ -1,4 +1,4 @@
-// Package lendingtest has clusters and certificates for tests of lending.
+// Package lendingtest provides clusters and certificates for tests of lending.
 package lendingtest
 
 import (
@@ -36,7 +36,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// scheme has the kinds that lending uses.
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
@@ -51,7 +50,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// Cluster returns a cluster with objects, on which nobody acts.
+// Cluster returns a cluster with objects, on which no controller runs.
 func Cluster(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	return fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
@@ -62,8 +61,8 @@ func Cluster(t *testing.T, objects ...client.Object) client.WithWatch {
 		}}).Build()
 }
 
-// Refusing returns an API server that says no to everything while it is on, and else nothing
-// that one of Kubernetes would.
+// Refusing returns an API server that answers every request with the status code in code. With 200, the
+// answer is an empty list of Renews.
 func Refusing(t *testing.T, code *atomic.Int32) (url string, ca []byte) {
 	t.Helper()
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -79,7 +78,7 @@ func Refusing(t *testing.T, code *atomic.Int32) (url string, ca []byte) {
 	return s.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
 
-// Sign returns a certificate by an authority, for a key.
+// Sign returns a certificate for a key, signed by an authority.
 func Sign(t *testing.T, authority *x509.Certificate, with any, public any, from time.Time, template x509.Certificate) []byte {
 	t.Helper()
 	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(time.Now().UnixNano()), from, from.Add(30*24*time.Hour)
@@ -103,7 +102,8 @@ func PublicOf(t *testing.T, private any) any {
 	return k.Public()
 }
 
-// AuthorityFile returns the file of a certificate authority, and changes it.
+// AuthorityFile returns the name of a file with a certificate authority, and a function that changes the
+// file.
 func AuthorityFile(t *testing.T) (name string, change func(string)) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "ca.crt")
@@ -117,7 +117,7 @@ func AuthorityFile(t *testing.T) (name string, change func(string)) {
 	return name, change
 }
 
-// Counting returns an API server with these objects, and how often all of a kind were listed there.
+// Counting returns an API server with these objects, and the number of lists that it has answered.
 func Counting(t *testing.T, objects ...client.Object) (c client.WithWatch, lists *int) {
 	t.Helper()
 	lists = new(int)

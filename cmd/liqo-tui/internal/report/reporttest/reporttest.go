@@ -1,4 +1,5 @@
-// Package reporttest holds what the program writes against its schemas, for tests.
+// Package reporttest compares the output of the program with its schemas, for
+// tests.
 package reporttest
 
 import (
@@ -10,11 +11,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 )
 
-// Failer is the part of testing.T that a test script has too.
+// Failer has the method of testing.T that test scripts also have.
 type Failer interface{ Fatalf(string, ...any) }
 
-// CheckEvents parses the NDJSON of one run and holds it against the schema and
-// against what a schema for one line can't say.
+// CheckEvents parses the NDJSON of one run. It compares each line with the schema,
+// and checks rules about several lines that a schema can't express.
 func CheckEvents(t Failer, text string) []map[string]any {
 	schema := EventsSchema(t)
 	var lines []map[string]any
@@ -47,7 +48,7 @@ func CheckEvents(t Failer, text string) []map[string]any {
 	return lines
 }
 
-// EventsSchema is the schema of one line.
+// EventsSchema returns the schema of one line.
 func EventsSchema(t Failer) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
