@@ -148,7 +148,7 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	adopted.OtherWay = adopted.OtherWay || dialledInVain(f, adopted.Server.Other())
 	plan.Params, plan.Kept = adopted, kept(p, adopted, f)
 	for _, err := range adopted.fits() {
-		plan.Steps = append(plan.Steps, Refuse(A, CodeUsage, "settings", FailedUsage, err.Error(), command.Text("leave it out, or choose the service type that it belongs to")))
+		plan.Steps = append(plan.Steps, Refuse(A, CodeUsage, "settings", FailedUsage, err.Error(), command.Text("omit this setting, or choose the service type that it belongs to")))
 	}
 	if s := adopted.overIPv6(f); s != nil {
 		plan.Steps = append(plan.Steps, *s)

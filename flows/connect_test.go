@@ -218,7 +218,7 @@ func TestPlanConnect(t *testing.T) {
 			}),
 			want: map[flows.StepID]want{
 				"public-key-a": {status: flows.Done},
-				"connected-a":  {status: flows.Waiting, reason: "no answer from UDP 172.18.0.20 port 30020 yet: the port may be closed on the way, or the server may not have this gateway's key"},
+				"connected-a":  {status: flows.Waiting, reason: "no answer from UDP 172.18.0.20 port 30020 yet: perhaps the port is closed on the way, or the server does not have this gateway's key"},
 			},
 		},
 		{name: "connected", past: flowtest.Connected, want: map[flows.StepID]want{

@@ -46,7 +46,7 @@ func (c Contents) Keeps() string {
 	case n > 0:
 		return "it holds " + strings.Join(c.Others, ", ")
 	case c.Unknown != "":
-		return "it may hold more: " + c.Unknown
+		return "it may hold other objects: " + c.Unknown
 	}
 	return ""
 }

@@ -60,7 +60,7 @@ func (f Facts) stranger(side Side) string {
 	case was == other.UID:
 		return ""
 	case was != "":
-		return fmt.Sprintf("%s knows %s as the cluster with UID %s, and %s leads to the one with UID %s", me.ID, other.ID, was, f.calls(side.Other()), other.UID)
+		return fmt.Sprintf("%s knows %s as the cluster with UID %s, and %s leads to the one with UID %s", me.ID, other.ID, was, f.sourceName(side.Other()), other.UID)
 	}
 	return f.unlikePeer(side)
 }
@@ -77,9 +77,9 @@ func (f Facts) unlikePeer(side Side) string {
 	case !state.Works():
 		return ""
 	case theirs.Server == nil && theirs.Client == nil && theirs.Configuration == nil && theirs.Namespace == nil:
-		return fmt.Sprintf("%s is connected with a cluster %s, and %s, with UID %s, has nothing for it", me.ID, other.ID, f.calls(side.Other()), other.UID)
+		return fmt.Sprintf("%s is connected with a cluster %s, and %s, with UID %s, has nothing for it", me.ID, other.ID, f.sourceName(side.Other()), other.UID)
 	case reading.Answered(f.At) && theirs.Key != nil && !mine.knows(*theirs.Key):
-		return fmt.Sprintf("%s is connected with a cluster %s that has another key than the gateway of %s, with UID %s", me.ID, other.ID, f.calls(side.Other()), other.UID)
+		return fmt.Sprintf("%s is connected with a cluster %s that has another key than the gateway of %s, with UID %s", me.ID, other.ID, f.sourceName(side.Other()), other.UID)
 	}
 	return ""
 }
@@ -93,8 +93,8 @@ func (p End) knows(key wgtypes.Key) bool {
 	return bytes.Equal(p.PublicKey.Spec.PublicKey, key[:]) || p.PublicKey.Annotations[wire.AnnotationNextPublicKey] == key.String()
 }
 
-// calls is the admin's name for the source of a side's facts: its context, or the file.
-func (f Facts) calls(side Side) string {
+// sourceName returns the admin's name for the source of a side's facts: the context or the file.
+func (f Facts) sourceName(side Side) string {
 	if c := f.Sides[side]; !c.Described {
 		return "context " + c.Context.String()
 	}

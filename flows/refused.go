@@ -32,14 +32,14 @@ func (s *Step) Refused(err error, f Facts) {
 	case errors.As(err, &conflict):
 		s.Fail(FailedConflict, CodeOwnership, err.Error(), hint)
 	case errors.As(err, &foreign):
-		s.Fail(FailedConflict, CodeOwnership, err.Error(), command.Hintf("find out who made it: %s; delete it if nobody needs it, or change it all the same with --force-conflicts",
+		s.Fail(FailedConflict, CodeOwnership, err.Error(), command.Hintf("find out who made it: %s; delete it if nobody needs it, or run this command again with --force-conflicts to take it over",
 			f.Sides[s.Side].SeeWriters(foreign.Object)))
 	case problem != nil && problem.Kind == Unauthorized, apierrors.IsUnauthorized(err):
 		s.Fail(FailedAccess, CodeCredentials, err.Error(), orElse(hint, command.Text("log in to the cluster again, then run the same command again")))
 	case isGoing(err):
 		s.Status, s.Reason = Waiting, err.Error()
 	case isPolicy(err):
-		s.Fail(FailedApply, CodeRefused, err.Error(), orElse(hint, command.Text("a policy of the cluster does not allow this, whatever rights you have: ask whoever runs what the message names, then run the same command again to continue")))
+		s.Fail(FailedApply, CodeRefused, err.Error(), orElse(hint, command.Text("a policy of the cluster forbids this, regardless of your rights: ask the admin of the policy or program that the message names, then run the same command again to continue")))
 	case problem != nil && problem.Kind == Forbidden, apierrors.IsForbidden(err):
 		s.Fail(FailedAccess, CodeForbidden, err.Error(), orElse(hint, f.AskForRights()))
 	case problem != nil, isPassing(err):
@@ -135,7 +135,7 @@ func (c Connection) refusedAllow(side Side) *Step {
 	case allow == wire.AllowAll:
 	case !f.Can().Close && f.Can().Connect:
 		return refuse(CodeSoftware, fmt.Sprintf("the gateway of %s is of %s, which lets the peer's pods reach all pods", f.Name(), f.Software),
-			command.Text("leave it out; NetworkPolicies keep the peer's pods out by their addresses"))
+			command.Text("omit this setting; NetworkPolicies can refuse the peer's pods by their addresses"))
 	case c.Params.ForLending || c.gatewaysForPeering():
 		return refuse(CodeUsage, "the two clusters lend: pods that one runs for the other have to reach the others", command.Text("leave it out, or choose all"))
 	}

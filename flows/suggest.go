@@ -176,10 +176,10 @@ func (c ClusterFacts) FindsMTU() bool { return c.Can().FindMTU || c.Installable(
 func suggestMTU(f Facts) (int, string) {
 	for _, side := range []Side{A, B} {
 		if c := f.Sides[side]; !c.FindsMTU() {
-			return wire.DefaultMTU, fmt.Sprintf("%s's gateway does not look for what passes", c.inShort())
+			return wire.DefaultMTU, fmt.Sprintf("%s's gateway does not measure which size passes", c.inShort())
 		}
 	}
-	return wire.MaxMTU, "both gateways use what they find to pass, up to this"
+	return wire.MaxMTU, "both gateways use the largest size that passes, up to this"
 }
 
 // Suggest sets an Auto setting in p to the value that facts suggest. The reason completes the

@@ -281,10 +281,10 @@ func TestExplainNamesWhatDiffers(t *testing.T) {
 			r := s.Firewall.Chains[0].Rules
 			r[0], r[1] = r[1], r[0]
 		}, []string{
-			`missing: nft rule classify 1: iifname @tunnels iifname . ip saddr != @peer-sources counter name "dropped-source" drop comment "no peer sends from addresses that are not its own"`,
+			`missing: nft rule classify 1: iifname @tunnels iifname . ip saddr != @peer-sources counter name "dropped-source" drop comment "a peer sends only from its own addresses"`,
 			`missing: nft rule classify 2: iifname @tunnels ip daddr != @own-addresses counter name "dropped-destination" drop comment "a tunnel leads to pods and external addresses of this cluster only"`,
 			`unexpected: nft rule classify 1: iifname @tunnels ip daddr != @own-addresses counter name "dropped-destination" drop comment "a tunnel leads to pods and external addresses of this cluster only"`,
-			`unexpected: nft rule classify 2: iifname @tunnels iifname . ip saddr != @peer-sources counter name "dropped-source" drop comment "no peer sends from addresses that are not its own"`,
+			`unexpected: nft rule classify 2: iifname @tunnels iifname . ip saddr != @peer-sources counter name "dropped-source" drop comment "a peer sends only from its own addresses"`,
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -82,7 +82,7 @@ func ComputeNode(in NodeInputs) (KernelState, error) {
 			{Name: "fabric", Type: "filter", Hook: "prerouting", Priority: priorityRaw, Rules: append(fabricRules(), in.passOnRules()...)},
 			{Name: "own-addresses", Type: "filter", Hook: "prerouting", Priority: afterConntrack, Rules: ownRules()},
 			{Name: "own-packets", Type: "filter", Hook: "output", Priority: priorityRaw, Rules: []FirewallRule{
-				rule("to gateways: no connection is kept, of which each pod's flow would take one", Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: Untrack}),
+				rule("to gateways: not tracked, since each pod's flow would need an entry", Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: Untrack}),
 			}},
 			{Name: "arrive", Type: "filter", Hook: "input", Priority: priorityMangle, Rules: in.arriveRules()},
 			{Name: "pass", Type: "filter", Hook: "forward", Priority: priorityMangle, Rules: passRules()},
@@ -101,7 +101,7 @@ func ComputeNode(in NodeInputs) (KernelState, error) {
 				// retransmissions pass. If this node has no running agent, the rules of the last agent
 				// drop the new pod's packets. Then the other nodes' agents get no answers from the pod,
 				// and LT-D016 names these nodes.
-				rule("but for gateways, nobody sends over the fabric as this node", Statement{Op: UDPDestinationPort, Number: FabricPort},
+				rule("only gateways send over the fabric under this node's address", Statement{Op: UDPDestinationPort, Number: FabricPort},
 					Statement{Op: Masqueraded}, Statement{Op: OriginalSourceIn, Not: true, Name: setGateways}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}),
 			}},
 		},
@@ -130,7 +130,7 @@ func ownRules() []FirewallRule {
 		// For most packets on a node, this is cheaper than a search for the source.
 		rule("", elsewhere, Statement{Op: Established}, Statement{Op: Accept}),
 		rule("not from a peer", elsewhere, Statement{Op: SourceIn, Not: true, Name: setRemotes}, Statement{Op: Accept}),
-		rule("an admin gave peers an address of it", Statement{Op: DestinationIn, Name: setGiven}, Statement{Op: Accept}),
+		rule("an admin has opened it to peers", Statement{Op: DestinationIn, Name: setGiven}, Statement{Op: Accept}),
 	}, refuse("no peer reaches this node", Statement{Op: DestinationUnicast, Not: true})...)
 }
 
@@ -139,7 +139,7 @@ func ownRules() []FirewallRule {
 func refuse(about string, conditions ...Statement) []FirewallRule {
 	of := append(slices.Clone(conditions), Statement{Op: SourceIn, Name: SetRefused})
 	return []FirewallRule{
-		rule("of whom", of...),
+		rule("counted for the peer", of...),
 		rule(about, append(conditions, Statement{Op: Count, Name: DroppedNodes}, Statement{Op: Drop})...),
 	}
 }
@@ -149,10 +149,10 @@ func refuse(about string, conditions ...Statement) []FirewallRule {
 func passRules() []FirewallRule {
 	fabric := Statement{Op: InputIs, Name: FabricDevice}
 	return slices.Concat([]FirewallRule{
-		rule("the mark has served", Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
+		rule("the mark is not needed any more", Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
 	}, refuse("no peer reaches gateways' own ports", fabric, Statement{Op: DestinationIn, Name: setGateways}), []FirewallRule{
 		rule("answers", fabric, Statement{Op: Answer}, Statement{Op: Accept}),
-		rule("an admin gave peers an address of it", fabric, Statement{Op: OriginalDestinationIn, Name: setGiven}, Statement{Op: Accept}),
+		rule("an admin has opened it to peers", fabric, Statement{Op: OriginalDestinationIn, Name: setGiven}, Statement{Op: Accept}),
 	}, refuse("no Service leads a peer out of the pods' range", fabric, Statement{Op: Redirected}, Statement{Op: DestinationIn, Not: true, Name: setPods}))
 }
 
@@ -198,7 +198,7 @@ func (in NodeInputs) given() []Element {
 func fabricRules() []FirewallRule {
 	count, drop := Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}
 	return []FirewallRule{
-		rule("of all pods, gateways alone send over the fabric to nodes",
+		rule("of all pods, only gateways send over the fabric to nodes",
 			Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: SourceIn, Name: setPods},
 			Statement{Op: SourceIn, Not: true, Name: setGateways}, Statement{Op: DestinationIn, Not: true, Name: setPods}, count, drop),
 		// A gateway's own packets are its errors about pods' packets, mainly about packets that
@@ -208,10 +208,10 @@ func fabricRules() []FirewallRule {
 		// Many distributions set net.ipv4.conf.all.rp_filter. For a device without addresses,
 		// loose is as strict as strict (__fib_validate_source): the kernel drops a packet if the
 		// node's route to its source uses another device.
-		rule("gateways' own errors: their way back is the fabric too",
+		rule("gateways' own errors: the route back is the fabric",
 			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Name: setGateways},
 			Statement{Op: ICMPUnreachable}, Statement{Op: SetMark, Number: errorMark}, Statement{Op: Accept}),
-		rule("from gateways come the pods of other clusters, the gateways' errors, and nobody else",
+		rule("gateways send packets of other clusters' pods, their own errors, and nothing else",
 			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Not: true, Name: setRemotes}, count, drop),
 	}
 }
@@ -226,13 +226,13 @@ func (in NodeInputs) passOnRules() []FirewallRule {
 	return []FirewallRule{
 		rule("for a gateway's pod on this node", append(slices.Clone(toNode),
 			Statement{Op: FrameNotTo, Addr: in.NodeIP}, Statement{Op: DestinationOfFrame}, Statement{Op: SetMark, Number: frameMark})...),
-		rule("and for no other pod", Statement{Op: MarkIs, Number: frameMark}, Statement{Op: DestinationIn, Not: true, Name: setGateways},
+		rule("for no other pod", Statement{Op: MarkIs, Number: frameMark}, Statement{Op: DestinationIn, Not: true, Name: setGateways},
 			Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}),
-		rule("the mark has served", Statement{Op: MarkIs, Number: frameMark}, Statement{Op: SetMark, Number: 0}),
+		rule("the mark is not needed any more", Statement{Op: MarkIs, Number: frameMark}, Statement{Op: SetMark, Number: 0}),
 		// Packets from gateways to other nodes stay tracked: pod networks masquerade them.
-		rule("nodes to gateways: no connection is kept, of which each pod's flow would take one",
+		rule("nodes to gateways: not tracked, since each pod's flow would need an entry",
 			Statement{Op: UDPDestinationPort, Number: FabricPort}, Statement{Op: DestinationIn, Name: setGateways}, Statement{Op: Untrack}),
-		rule("gateways to this node: no connection is kept, of which each pod's flow would take one",
+		rule("gateways to this node: not tracked, since each pod's flow would need an entry",
 			append(toNode, Statement{Op: Untrack})...),
 	}
 }
@@ -244,12 +244,12 @@ func (in NodeInputs) arriveRules() []FirewallRule {
 	fabric := Statement{Op: InputIs, Name: FabricDevice}
 	var rules []FirewallRule
 	if !slices.ContainsFunc(in.Gateways, func(g Gateway) bool { return !g.Gone && len(g.NodeIPs) == 0 }) {
-		rules = append(rules, rule("gateways alone send over the fabric to this node", Statement{Op: UDPDestinationPort, Number: FabricPort},
+		rules = append(rules, rule("only gateways send over the fabric to this node", Statement{Op: UDPDestinationPort, Number: FabricPort},
 			Statement{Op: SourceIn, Not: true, Name: setSenders}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}))
 	}
 	rules = append(rules,
 		rule("answers", fabric, Statement{Op: Answer}, Statement{Op: Accept}),
-		rule("an admin gave peers an address of it", fabric, Statement{Op: OriginalDestinationIn, Name: setGiven}, Statement{Op: Accept}))
+		rule("an admin has opened it to peers", fabric, Statement{Op: OriginalDestinationIn, Name: setGiven}, Statement{Op: Accept}))
 	return append(rules, refuse("no Service leads a peer to this node", fabric)...)
 }
 
@@ -267,15 +267,15 @@ func (in NodeInputs) keepSourceRules() []FirewallRule {
 	return []FirewallRule{
 		rule("other clusters see pods under their own addresses, not this node's",
 			Statement{Op: SourceIn, Name: setPods}, Statement{Op: DestinationIn, Name: setRemotes}, Statement{Op: SourceKeep}),
-		rule("pods see the pods of other clusters",
+		rule("pods see the addresses of other clusters' pods",
 			Statement{Op: SourceIn, Name: setRemotes}, Statement{Op: DestinationIn, Name: setPods}, Statement{Op: SourceKeep}),
 		// This rule is for all other senders, such as clients of a NodePort, or containers that
 		// Kubernetes does not know. The fabric device has no address of its own, so a masquerade
 		// would use the address of an arbitrary device.
-		rule("who is no pod speaks for this node",
+		rule("other senders than pods get this node's address",
 			Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: DestinationIn, Name: setRemotes},
 			Statement{Op: SourceTo, Addr: in.NodeIP}),
-		rule("hosts outside know no way to the pods of other clusters",
+		rule("hosts outside have no route to other clusters' pods",
 			Statement{Op: SourceIn, Name: setRemotes}, Statement{Op: DestinationIn, Not: true, Name: setPods},
 			Statement{Op: SourceTo, Addr: in.NodeIP}),
 	}

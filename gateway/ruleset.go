@@ -49,18 +49,19 @@ func (in Inputs) firewall(peers []Peer) Table {
 // conntrack and NAT, and a dropped packet makes no conntrack entry.
 func classifyRules(peers []Peer) []FirewallRule {
 	rules := []FirewallRule{
-		rule("no peer sends from addresses that are not its own",
+		rule("a peer sends only from its own addresses",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: InputSourceIn, Not: true, Name: setPeers},
 			Statement{Op: Count, Name: DroppedSource}, Statement{Op: Drop}),
 		rule("a tunnel leads to pods and external addresses of this cluster only",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationIn, Not: true, Name: setOwn},
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
-		// This pod's addresses may be in the pods' range. Without this rule, a node could
-		// return such a packet to this pod, and at eth0 it would count as a pod's packet.
-		rule("a tunnel leads to nothing of this pod but its own end",
+		// This pod's addresses may be in the pods' range. Without this rule, a peer's packet to
+		// such an address could go to a node, and the node could send it back to this pod. Then
+		// the packet would come in at eth0, and would count as a pod's packet.
+		rule("of this pod, a tunnel leads only to its own end",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: DestinationUnicast, Not: true},
 			Statement{Op: InputDestinationIn, Not: true, Name: setEnds}, Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}),
-		rule("and to that, from the other end only",
+		rule("and only from the other end",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: InputDestinationIn, Name: setEnds},
 			Statement{Op: InputSourceIn, Not: true, Name: setPeerEnds}, Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}),
 		// A peer's packet to the fabric's port could reach this cluster's gateway for another peer. Without this
@@ -68,7 +69,7 @@ func classifyRules(peers []Peer) []FirewallRule {
 		rule("no peer sends over the fabric",
 			Statement{Op: InputIn, Name: setTunnels}, Statement{Op: UDPDestinationPort, Number: FabricPort},
 			Statement{Op: Count, Name: DroppedDestination}, Statement{Op: Drop}),
-		rule("nodes of this cluster alone send over the fabric",
+		rule("only nodes of this cluster send over the fabric",
 			Statement{Op: InputIs, Not: true, Name: FabricDevice}, Statement{Op: UDPDestinationPort, Number: FabricPort},
 			Statement{Op: SourceIn, Not: true, Name: setSenders}, Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}),
 	}
@@ -215,7 +216,7 @@ func (in Inputs) inputRules(peers []Peer) []FirewallRule {
 	count, drop := Statement{Op: Count, Name: DroppedInput}, Statement{Op: Drop}
 	var rules []FirewallRule
 	if slices.ContainsFunc(portSets(peers), func(s Set) bool { return s.Name == setPortsHere }) {
-		rules = append(rules, rule("WireGuard of peers, or of whoever claims to be one",
+		rules = append(rules, rule("WireGuard of peers, or of senders that claim to be peers",
 			Statement{Op: InputIn, Not: true, Name: setTunnels}, Statement{Op: UDPDestinationPortIn, Name: setPortsHere},
 			Statement{Op: Count, Name: Arrived}, Statement{Op: Accept}))
 	}
@@ -229,17 +230,17 @@ func (in Inputs) inputRules(peers []Peer) []FirewallRule {
 		// port of this pod from this source port.
 		rules = append(rules,
 			rule("question about exported Services", mine, exports, Statement{Op: Accept}),
-			rule("and the answers to this gateway's questions", mine, Statement{Op: TCPSourcePort, Number: ExportsPort},
+			rule("answers to this gateway's questions", mine, Statement{Op: TCPSourcePort, Number: ExportsPort},
 				Statement{Op: TCPOpens, Not: true}, Statement{Op: Accept}))
 	}
 	rules = append(rules,
 		rule("", mine, Statement{Op: ICMP}, Statement{Op: Accept}),
-		rule("a tunnel leads to nothing else of this pod", Statement{Op: InputIn, Name: setTunnels}, count, drop),
-		rule("pings are believed because they come through a tunnel", ping, count, drop),
-		rule("and so are questions about the path's MTU", question, count, drop),
+		rule("of this pod, a tunnel leads to nothing else", Statement{Op: InputIn, Name: setTunnels}, count, drop),
+		rule("pings count only if they come through a tunnel", ping, count, drop),
+		rule("and so do questions about the path's MTU", question, count, drop),
 	)
 	if in.Services {
-		rules = append(rules, rule("the peer's gateway alone learns the exported Services", exports, count, drop))
+		rules = append(rules, rule("only the peer's gateway reads the exported Services", exports, count, drop))
 	}
 	return rules
 }
@@ -268,14 +269,14 @@ func doorRules(peers []Peer) []FirewallRule {
 		}
 		from, accept := Statement{Op: InputIs, Name: TunnelName(p.Index)}, Statement{Op: Accept}
 		rules = append(rules,
-			rule("answers of "+p.name()+", and errors about what it was sent", from, Statement{Op: Answer}, accept),
-			rule("what is open to "+p.name(), from, Statement{Op: EndpointIn, Name: setOpen + TunnelName(p.Index)}, accept))
+			rule("answers of "+p.name()+", and errors about packets to it", from, Statement{Op: Answer}, accept),
+			rule("open to "+p.name(), from, Statement{Op: EndpointIn, Name: setOpen + TunnelName(p.Index)}, accept))
 		if len(p.Open) > 0 {
 			rules = append(rules, rule("errors about answers to "+p.name(), from, Statement{Op: ICMP}, Statement{Op: Related}, accept))
 		}
 		rules = append(rules,
-			rule("for people who ask what was dropped", from, Statement{Op: Remember, Name: SetClosedLately}),
-			rule("all else is closed to "+p.name(), from, Statement{Op: Count, Name: DroppedClosed}, Statement{Op: Drop}))
+			rule("for admins: the latest dropped destinations", from, Statement{Op: Remember, Name: SetClosedLately}),
+			rule("everything else is closed to "+p.name(), from, Statement{Op: Count, Name: DroppedClosed}, Statement{Op: Drop}))
 	}
 	return rules
 }
@@ -330,9 +331,9 @@ func (in Inputs) sourceRules() []FirewallRule {
 
 func leaveRules() []FirewallRule {
 	return []FirewallRule{
-		// The packet around this packet inherits the mark, and would be sent into the fabric
-		// again.
-		rule("the mark has served: the packet around this one must not have it",
+		// The fabric's device puts the packet into an outer packet, which inherits the mark. With the mark,
+		// the outer packet would be sent into the fabric again.
+		rule("the packet around this packet must not have the mark",
 			Statement{Op: MarkIs, Number: errorMark}, Statement{Op: SetMark, Number: 0}),
 		// NAT does not change the source of an ICMP error if the flow's own source is not
 		// translated. No peer knows a node's address, so the pod's address replaces it.
@@ -342,10 +343,10 @@ func leaveRules() []FirewallRule {
 		// NAT does not translate packets that are invalid for conntrack, such as a lone RST or a
 		// segment outside the window. Their source may then be an address of this cluster, even
 		// the address of a gateway pod.
-		rule("no peer speaks here under addresses that are not its own here",
+		rule("a peer appears here only under its own addresses",
 			Statement{Op: OutputIs, Name: FabricDevice}, Statement{Op: InputIn, Name: setTunnels}, Statement{Op: InputSourceIn, Not: true, Name: setSeen},
 			Statement{Op: Count, Name: DroppedSource}, Statement{Op: Drop}),
-		rule("no peer sees an address that it does not know",
+		rule("a peer sees only addresses that it knows",
 			Statement{Op: OutputIn, Name: setTunnels}, Statement{Op: SourceIn, Not: true, Name: setOwn},
 			Statement{Op: Count, Name: DroppedOutput}, Statement{Op: Drop}),
 	}

@@ -50,7 +50,7 @@ func TestInstallOnWhatLiqoLeftBehind(t *testing.T) {
 		asHelm(u)
 	}
 	t.Run("one that lacks a field is named, and nothing is applied", func(t *testing.T) {
-		const why = "its version v1beta1 has no field .spec.mtu as needed"
+		const why = "in its version v1beta1, field .spec.mtu is missing or different"
 		_, err := installed(t, c, render.InstallParams{}, false)
 		failed, ok := errors.AsType[*flows.StepError](err)
 		if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Reason != "definition gatewayclients.networking.liqo.io is helm's: "+why || failed.Hint().IsZero() {

@@ -78,7 +78,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 				}))
 			}, options...)
 			err = cmp.Or(err, wrong)
-			return c.unlessMissing("list what the installation has made", err)
+			return c.unlessMissing("list the objects of the installation", err)
 		})
 	}
 	here := client.InNamespace(c.namespace)

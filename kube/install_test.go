@@ -219,7 +219,7 @@ func testOlderDefinition(t *testing.T, c *Cluster) {
 	if err := c.client.Update(t.Context(), d, client.FieldOwner("kubectl-replace")); err != nil {
 		t.Fatal(err)
 	}
-	if older := ask(); len(older) != 1 || older[0].Kind != "PublicKey" || older[0].Manager != "kubectl-replace" || older[0].Unusable != "its version v1beta1 has no field .spec as needed" {
+	if older := ask(); len(older) != 1 || older[0].Kind != "PublicKey" || older[0].Manager != "kubectl-replace" || older[0].Unusable != "in its version v1beta1, field .spec is missing or different" {
 		t.Errorf("got %+v", older)
 	}
 	if p := applied(t, c); p.Failure() != nil && p.Failure().Kind != flows.FailedTimeout {

@@ -221,7 +221,7 @@ func (p *probe) Measure(ctx context.Context, t render.ProbeTarget) (render.Probe
 	pod := &corev1.Pod{}
 	pod.Namespace, pod.Name = p.pod.Namespace, p.pod.Name
 	if err := p.cluster.client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return render.ProbeResult{}, fmt.Errorf("tell pod %s its target: %w", pod.Name, err)
+		return render.ProbeResult{}, fmt.Errorf("write the target of pod %s: %w", pod.Name, err)
 	}
 	pod, err = p.await(ctx, func(string) {}, ended)
 	if err != nil {

@@ -30,7 +30,7 @@ func Unusable(live, wanted *apiextensionsv1.CustomResourceDefinition) string {
 			return fmt.Sprintf("its version %s has no subresource status", w.Name)
 		}
 		if path := lacksField(schemaOf(l), schemaOf(w)); path != "" {
-			return fmt.Sprintf("its version %s has no field %s as needed", w.Name, path)
+			return fmt.Sprintf("in its version %s, field %s is missing or different", w.Name, path)
 		}
 	}
 	return ""

@@ -33,20 +33,20 @@ func TestADefinitionOfAnotherProgramIsUsableIfItHasWhatWeNeed(t *testing.T) {
 		"more versions": {func(d *definition) {
 			d.Spec.Versions = append([]apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v2", Served: true}}, d.Spec.Versions...)
 		}, ""},
-		"a field is missing": {func(d *definition) { spec(d, func(p map[string]apiextensionsv1.JSONSchemaProps) { delete(p, "mtu") }) }, "its version v1beta1 has no field .spec.mtu as needed"},
+		"a field is missing": {func(d *definition) { spec(d, func(p map[string]apiextensionsv1.JSONSchemaProps) { delete(p, "mtu") }) }, "in its version v1beta1, field .spec.mtu is missing or different"},
 		"a field of another type": {func(d *definition) {
 			spec(d, func(p map[string]apiextensionsv1.JSONSchemaProps) {
 				p["mtu"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
 			})
-		}, "its version v1beta1 has no field .spec.mtu as needed"},
+		}, "in its version v1beta1, field .spec.mtu is missing or different"},
 		"a field deep inside": {func(d *definition) {
 			spec(d, func(p map[string]apiextensionsv1.JSONSchemaProps) { delete(p["endpoint"].Properties, "port") })
-		}, "its version v1beta1 has no field .spec.endpoint.port as needed"},
+		}, "in its version v1beta1, field .spec.endpoint.port is missing or different"},
 		"items of another type": {func(d *definition) {
 			spec(d, func(p map[string]apiextensionsv1.JSONSchemaProps) {
 				p["endpoint"].Properties["addresses"].Items.Schema.Type = "integer"
 			})
-		}, "its version v1beta1 has no field .spec.endpoint.addresses[] as needed"},
+		}, "in its version v1beta1, field .spec.endpoint.addresses[] is missing or different"},
 		"another version":      {func(d *definition) { d.Spec.Versions[0].Name = "v1alpha1" }, "it does not serve version v1beta1"},
 		"not served":           {func(d *definition) { d.Spec.Versions[0].Served = false }, "it does not serve version v1beta1"},
 		"no status":            {func(d *definition) { d.Spec.Versions[0].Subresources = nil }, "its version v1beta1 has no subresource status"},

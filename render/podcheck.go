@@ -115,7 +115,7 @@ func (g Gateway) CheckService(s *corev1.Service) error {
 	c.at = ".spec.service.spec.type"
 	c.refuse(s.Spec.Type == corev1.ServiceTypeExternalName, "type ExternalName")
 	c.at = ".spec.service.spec.selector"
-	c.refuse(s.Spec.Selector[wire.LabelGatewayName] != g.Name, "a selector without the label %s: %s", wire.LabelGatewayName, g.Name)
+	c.refuse(s.Spec.Selector[wire.LabelGatewayName] != g.Name, "a selector of other pods: the gateway's pods have the label %s: %s", wire.LabelGatewayName, g.Name)
 	return c.result("its Service")
 }
 
@@ -157,7 +157,7 @@ func (c *podCheck) volume(v *corev1.Volume) {
 				c.secret(p.Secret.Name)
 			case p.ConfigMap != nil, p.DownwardAPI != nil, p.ServiceAccountToken != nil: // the token belongs to the gateway's own account
 			default:
-				c.refuse(true, "the source of projected volume %q", v.Name)
+				c.refuse(true, "projected volume %q with a source that is no configMap, downwardAPI, secret or serviceAccountToken", v.Name)
 			}
 		}
 	case s.HostPath != nil:

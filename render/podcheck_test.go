@@ -166,7 +166,7 @@ func TestServicesOfTemplatesLeadToTheGatewayOnly(t *testing.T) {
 		{"our own", "", func(*corev1.ServiceSpec) {}},
 		{"others' addresses", "externalIPs", func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"192.0.2.1"} }},
 		{"another name", "type ExternalName", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeExternalName }},
-		{"other pods", "a selector without", func(s *corev1.ServiceSpec) { s.Selector = map[string]string{"app": "db"} }},
+		{"other pods", "a selector of other pods", func(s *corev1.ServiceSpec) { s.Selector = map[string]string{"app": "db"} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, s := filledServer(t, g)

@@ -195,13 +195,13 @@ func TestReasonsAreRefused(t *testing.T) {
 		name, reason, want string
 		rule               rbacv1.PolicyRule
 	}{
-		{"a policy that bounds it", "policy liqo-tui-operator-pods: nothing of their host's", "", rule("patch", "deployments")},
+		{"a policy that bounds it", "policy liqo-tui-operator-pods: may not use their host", "", rule("patch", "deployments")},
 		{"no policy", "policy liqo-tui-x: nothing", "no policy liqo-tui-x that denies", rule("patch", "deployments")},
 		{"another validation", "policy liqo-tui-operator-pods: everything", "does not say: everything", rule("patch", "deployments")},
 		{"no validation", "policy liqo-tui-operator-pods", "does not say", rule("patch", "deployments")},
-		{"another resource", "policy liqo-tui-operator-pods: nothing of their host's", "does not look at it", rule("patch", "daemonsets")},
-		{"another verb", "policy liqo-tui-operator-pods: nothing of their host's", "does not look at it", rule("delete", "deployments")},
-		{"a verb that no policy sees", "policy liqo-tui-operator-pods: nothing of their host's", "no policy sees get", rule("get", "deployments")},
+		{"another resource", "policy liqo-tui-operator-pods: may not use their host", "does not look at it", rule("patch", "daemonsets")},
+		{"another verb", "policy liqo-tui-operator-pods: may not use their host", "does not look at it", rule("delete", "deployments")},
+		{"a verb that no policy sees", "policy liqo-tui-operator-pods: may not use their host", "no policy sees get", rule("get", "deployments")},
 		{"no sentence", "fine.", "want a sentence", rule("get", "deployments")},
 	} {
 		if got := unbounded(c.rule, c.reason, policies); c.want == "" && got != "" || !strings.Contains(got, c.want) {

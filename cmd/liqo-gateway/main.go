@@ -227,7 +227,7 @@ func fabricCommand(log *slog.Logger) *cobra.Command {
 func inspectCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
-		Use: "inspect", Short: "Print what the tunnel or fabric of this pod wants of the kernel, and what it finds", Args: cobra.NoArgs,
+		Use: "inspect", Short: "Print the wanted and the actual kernel state of this pod's tunnel or fabric", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "json" && output != "text" {
 				return fmt.Errorf("--output %q: want json or text", output)

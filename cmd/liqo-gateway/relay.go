@@ -19,7 +19,7 @@ func relayCommand(log *slog.Logger) *cobra.Command {
 	var address string
 	var allow []string
 	cmd := &cobra.Command{
-		Use: "relay", Short: "Pass packets on between two gateways that both dial, on a machine that both reach", Args: cobra.NoArgs,
+		Use: "relay", Short: "Forward packets between two gateways that both dial this machine", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c := relay.Config{Log: log}
 			ip, err := netip.ParseAddr(address)

@@ -45,7 +45,7 @@ func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) 
 			// One file is a list of contexts to choose from. Of two files, the current contexts are
 			// chosen.
 			if c.Cluster != "" || c.User != "" || c.As != "" || c.AsUID != "" || len(c.AsGroups) > 0 {
-				return nil, refs, exit.UsageError{Err: fmt.Errorf("another cluster or user is of one context: name it, too, by --%scontext", [...]string{"", "remote-"}[side])}
+				return nil, refs, exit.UsageError{Err: fmt.Errorf("another cluster or user applies to one context: name this context with --%scontext", [...]string{"", "remote-"}[side])}
 			}
 			continue
 		}

@@ -52,7 +52,7 @@ are left out. It has names and addresses: have a look before you hand it on.`,
 		for _, name := range missing {
 			fmt.Fprintf(io.err, "not everything could be read: see %s in the archive\n", name)
 		}
-		fmt.Fprintf(io.out, "%s has %d KB. Have a look before you hand it on: it has names and addresses.\n", file, (len(data)+1023)/1024)
+		fmt.Fprintf(io.out, "%s has %d KB. Read it before you pass it on: it has names and addresses.\n", file, (len(data)+1023)/1024)
 		return nil
 	}
 	return cmd

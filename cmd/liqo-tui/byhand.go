@@ -67,8 +67,8 @@ func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
 	}
 	r.add(cmd)
 	f := cmd.Flags()
-	f.Lookup("output").Usage = "text or ndjson: tell what is done; yaml or json: print the object, apply nothing"
-	f.BoolVar(&wait, "wait", true, "wait for what the other admin has to be told; --wait=false ends when it is applied")
+	f.Lookup("output").Usage = "text or ndjson: apply the object and report it; yaml or json: only print the object"
+	f.BoolVar(&wait, "wait", true, "wait for the values that the other admin needs; --wait=false ends when the object is applied")
 	own := flags.Add(f, &o, k.Settings()...)
 	for _, s := range k.OfConnection() {
 		c.flags = append(c.flags, flags.Add(f, &c.params, s)...)

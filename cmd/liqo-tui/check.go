@@ -60,7 +60,7 @@ ID says more about each check.`,
   liqo-tui check --pre --context rome --remote-context milan \
     --server-service-type NodePort
 
-  # what has to be open, for whoever runs the firewall?
+  # what has to be open, for the admin of the firewall?
   liqo-tui check --firewall --context rome --remote-context milan
 
   # what does a firewall drop?
@@ -74,7 +74,7 @@ ID says more about each check.`,
 	f.BoolVar(&o.probe, "probe", false, "send packets from pod to pod too, as network verify does; with --pre, try the ways between the clusters before there is a connection")
 	f.BoolVar(&o.problems, "problems", false, "leave out what passed")
 	f.BoolVar(&o.strict, "strict", false, "let warnings, and what can't be known, count as failures")
-	f.BoolVar(&o.watch, "watch", false, "look on, and tell what changes")
+	f.BoolVar(&o.watch, "watch", false, "continue, and print changes")
 	f.BoolVar(&o.firewall, "firewall", false, "list what firewalls have to let through for the connection, instead of checks")
 	f.StringVarP(&o.output, "output", "o", report.Text, report.FormatHelp)
 	c.add(f, nil)

@@ -21,7 +21,7 @@ import (
 // reach it.
 func oneCluster(pair *pairFlags) error {
 	if pair.remote.context != "" || len(pair.remote.files) > 0 {
-		return exit.UsageError{Err: errors.New("--remote-context, --remote-kubeconfig: this works on the local cluster alone; who has access to both uses network connect")}
+		return exit.UsageError{Err: errors.New("--remote-context, --remote-kubeconfig: this command works only on the local cluster; with access to both clusters, use network connect")}
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ server. Compare its fingerprint with the other admin, as milan's has done.`,
 				text = fmt.Sprintf("All changes are applied on %s. With --wait none, the connection was not checked.", f.Sides[flows.A].ID)
 			}
 			return report.Achieved{Text: text, Next: []report.NextStep{
-				{Command: pair.local.command("info", "peer", peer), Why: "says how it does, and by which addresses its pods are reached"},
+				{Command: pair.local.command("info", "peer", peer), Why: "shows its state, and the addresses of its pods"},
 				undoneHere(pair, peer, "undoes this, on this side"),
 			}}
 		}

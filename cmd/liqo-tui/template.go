@@ -26,7 +26,7 @@ server judge what comes out. What is wrong is named with its line and field.
 	}
 	f := cmd.Flags()
 	f.StringVar(&file, "check", "", "the file")
-	f.StringVarP(&namespace, "namespace", "n", "default", "a namespace as that of gateways: its policies judge, too")
+	f.StringVarP(&namespace, "namespace", "n", "default", "a namespace like that of gateways, whose policies also apply")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		text, err := os.ReadFile(file)
 		if file == "" {
@@ -46,7 +46,7 @@ server judge what comes out. What is wrong is named with its line and field.
 		defer closeAll()
 		runner, ok := a.(engine.DryRunner)
 		if !ok {
-			return errors.New("the cluster can't be asked what it would do")
+			return errors.New("the cluster has no dry run")
 		}
 		var refused []error
 		for _, t := range all {

@@ -210,7 +210,7 @@ func (o Object) early(c flows.Connection) *flows.Step {
 	case o.Printed:
 	case o.Kind == PublicKey && p.Server == nil && p.Client == nil:
 		return refuse(flows.FailedPreflight, fmt.Sprintf("%s has no gateway for %s yet, so nothing uses the key", id, o.Remote),
-			command.Hintf("first: %s, or gatewayclient where the other cluster has the server", create(GatewayServer, "NAME", o.Remote).On(c.Facts.Sides[flows.A].Flags())))
+			command.Hintf("create the gateway first: %s, or create a gatewayclient if the other cluster has the server", create(GatewayServer, "NAME", o.Remote).On(c.Facts.Sides[flows.A].Flags())))
 	case o.Kind.gateway() && p.Configuration == nil:
 		hint := command.Hintf("first, on %s: %s > configuration.yaml; then here: %s", o.Remote, command.Ours("generate", "configuration").For(string(o.Remote)), c.Facts.Sides[flows.A].Kubectl("apply", "-f", "configuration.yaml"))
 		for i := range c.Facts.Sides[flows.A].Configurations {

@@ -28,27 +28,28 @@ type Gateway struct {
 // must be finished first.
 func (k Kind) Told(g Gateway, f flows.ClusterFacts) wire.Object {
 	if k == Configuration {
-		own := render.Configuration(render.Tenant{Namespace: there(cmp.Or(g.Namespace, f.ContextNamespace), f.ID), Remote: f.ID}, f.Networks)
+		own := render.Configuration(render.Tenant{Namespace: peerNamespace(cmp.Or(g.Namespace, f.ContextNamespace), f.ID), Remote: f.ID}, f.Networks)
 		if uid := f.Identity(); uid != "" {
 			metav1.SetMetaDataAnnotation(&own.ObjectMeta, wire.AnnotationPeerUID, uid)
 		}
 		return own
 	}
 	end, _ := g.find(f)
-	return render.PublicKey(render.Tenant{Namespace: there(end.Tenant.Namespace, f.ID), Remote: f.ID}, *end.Key, nil)
+	return render.PublicKey(render.Tenant{Namespace: peerNamespace(end.Tenant.Namespace, f.ID), Remote: f.ID}, *end.Key, nil)
 }
 
-// there returns the namespace on another cluster for an object in a namespace here.
-// That is the same one, except that a namespace named after a peer is named after
-// this cluster there. It returns "" for the default namespace.
-func there(here string, own wire.ClusterID) string {
+// peerNamespace returns the namespace on the peer for an object in this cluster's
+// namespace. Both namespaces have the same name, except for the tenant namespaces:
+// each cluster names its own after the other cluster. peerNamespace returns "" for
+// the default namespace.
+func peerNamespace(namespace string, own wire.ClusterID) string {
 	switch {
-	case here == metav1.NamespaceDefault:
+	case namespace == metav1.NamespaceDefault:
 		return ""
-	case strings.HasPrefix(here, wire.TenantNamespaceName("")):
+	case strings.HasPrefix(namespace, wire.TenantNamespaceName("")):
 		return wire.TenantNamespaceName(own)
 	}
-	return here
+	return namespace
 }
 
 // Known waits until the content of [Kind.Told] is known. It changes nothing.
@@ -88,12 +89,12 @@ func (g Gateway) find(f flows.ClusterFacts) (end flows.End, refused *flows.Step)
 		if kind == GatewayClient {
 			first = create(GatewayClient, g.Name, "CLUSTER_ID").Flag("--addresses", "ADDRESS").Flag("--port", "PORT")
 		}
-		where, hint := "", command.Hintf("first: %s", first.On(f.Flags()))
+		where, hint := "", command.Hintf("create it: %s", first.On(f.Flags()))
 		if g.Namespace != "" {
 			where = " in namespace " + g.Namespace
 		}
 		if len(others) > 0 {
-			hint = command.Hintf("there is %s; or %s", listed(others), hint)
+			hint = command.Hintf("use one of the gateways that exist, %s, or %s", listed(others), hint)
 		}
 		return end, refuse(flows.FailedPreflight, fmt.Sprintf("%s has no %s %s%s", f.ID, kind, g.Name, where), hint)
 	case len(found) > 1:

@@ -123,7 +123,7 @@ func (k Kind) Alias(flag string) string {
 // OfGateway returns the settings of commands that print a cluster's own objects.
 func (k Kind) OfGateway() []setting.Setting[Gateway] {
 	namespace := setting.Setting[Gateway]{
-		Name: "namespace", Letter: "n", Help: "namespace of the object; one that is called after a peer is called after this cluster on the other one (default: the context's)",
+		Name: "namespace", Letter: "n", Help: "namespace of the object; for the other cluster, a name with a peer's ID gets this cluster's ID (default: the context's)",
 		Store: setting.TextAt(func(g *Gateway) *string { return &g.Namespace }),
 	}
 	if k == Configuration {

@@ -352,7 +352,7 @@ func podAddresses(c flows.ClusterFacts) Result {
 	case len(c.Agents) == 0:
 		return result(Inconclusive, noReports)
 	case len(silent) > 0:
-		return result(Inconclusive, fmt.Sprintf("no report about pods from %d of %s: the agents there may not run, or may be older than this program", len(silent), count(len(c.Agents), "node", "nodes")))
+		return result(Inconclusive, fmt.Sprintf("no report about pods from %d of %s: perhaps the agents there do not run, or are older than this program", len(silent), count(len(c.Agents), "node", "nodes")))
 	case !inside:
 		return result(Inconclusive, "no pod has an address of its own")
 	}

@@ -17,9 +17,9 @@ func TestADefinitionThatLacksAFieldIsTheCause(t *testing.T) {
 	pair := flowtest.NewPair()
 	connect(t, pair)
 	older := func(manager string) []flows.DefinitionFacts {
-		return []flows.DefinitionFacts{{Name: "publickeies.networking.liqo.io", Kind: "PublicKey", Manager: manager, Unusable: "its version v1beta1 has no field .spec.publicKey as needed"}}
+		return []flows.DefinitionFacts{{Name: "publickeies.networking.liqo.io", Kind: "PublicKey", Manager: manager, Unusable: "in its version v1beta1, field .spec.publicKey is missing or different"}}
 	}
-	const lacks = "definition publickeies.networking.liqo.io is not the one that liqo-tui needs: its version v1beta1 has no field .spec.publicKey as needed"
+	const lacks = "definition publickeies.networking.liqo.io is not the one that liqo-tui needs: in its version v1beta1, field .spec.publicKey is missing or different"
 	down := func(f *flows.Facts) {
 		for side := range f.Sides {
 			says(&f.Sides[side], f.At, func(r *wire.Report) { r.Reason = wire.ReasonNoHandshake })

@@ -309,7 +309,7 @@ func (in diagnosis) endpoint(flows.Side) Result {
 	}
 	dials := fmt.Sprintf("UDP %s:%d", address, port)
 	if in.cause(client) == wire.ReasonUnresolvable {
-		return result(Fail, fmt.Sprintf("%s can't resolve what it dials: %s", in.cluster(client).ID, in.readings[client].Message),
+		return result(Fail, fmt.Sprintf("%s can't resolve the name that it dials: %s", in.cluster(client).ID, in.readings[client].Message),
 			command.Text("check the name, and the DNS of "+string(in.cluster(client).ID)), command.Hintf("or dial an address: %s", in.connect().Flag("--client-address", "ADDRESS")))
 	}
 	if slices.Contains(e.Addresses, address) && e.Port == port {

@@ -82,7 +82,7 @@ func preflightTexts() map[flows.Code]Text {
 		Admission: {
 			"policies of the cluster",
 			"Whatever rights a user has, quotas, admission policies and webhooks of the cluster may refuse objects. liqo-tui check --pre has the API servers try what the plan applies first, and changes nothing. Objects whose namespace does not exist yet, and the pods of gateways, can't be tried.",
-			[]string{"Ask whoever runs the policy that the finding names for an exception: for namespace liqo, and for those with the label liqo.io/tenant-namespace=true."},
+			[]string{"Ask the admin of the policy that the finding names for an exception: for namespace liqo, and for those with the label liqo.io/tenant-namespace=true."},
 		},
 		AgentNodes: {
 			"nodes can run the agent",

@@ -115,7 +115,7 @@ func (l *lefts) namespaces(m *offloadingv1beta1.NamespaceMap, me flows.ClusterFa
 		case looked[name]:
 			of = append(of, name)
 		default:
-			l.unseen = append(l.unseen, fmt.Sprintf("namespace %s on %s: no virtual node looks after it", m.Spec.DesiredMapping[name], provider))
+			l.unseen = append(l.unseen, fmt.Sprintf("namespace %s on %s: no virtual node is responsible for it", m.Spec.DesiredMapping[name], provider))
 		}
 	}
 	if len(of) == 0 {
@@ -131,9 +131,9 @@ func (l *lefts) namespaces(m *offloadingv1beta1.NamespaceMap, me flows.ClusterFa
 	switch {
 	case there:
 	case here.Hidden["Node"]:
-		l.unseen = append(l.unseen, "Nodes may not be read, which say what is left")
+		l.unseen = append(l.unseen, "Nodes may not be read: they report the objects that are left")
 	default:
-		l.unseen = append(l.unseen, fmt.Sprintf("there is no Node for %s, which would say what is left", provider))
+		l.unseen = append(l.unseen, fmt.Sprintf("there is no Node for %s, which would report the objects that are left", provider))
 	}
 }
 
@@ -158,11 +158,11 @@ func (l *lefts) node(n *corev1.Node, consumer, provider wire.ClusterID) {
 	}
 	all, more, ok := peering.Leftovers(message)
 	if !ok {
-		l.unseen = append(l.unseen, fmt.Sprintf("Node %s says what this release does not understand: %s", n.Name, message))
+		l.unseen = append(l.unseen, fmt.Sprintf("Node %s has a report that this release does not understand: %s", n.Name, message))
 		return
 	}
 	for _, o := range all {
-		l.found = append(l.found, fmt.Sprintf("%s %s/%s on %s: what it was made of is not on %s", o.Kind, o.Namespace, o.Name, provider, consumer))
+		l.found = append(l.found, fmt.Sprintf("%s %s/%s on %s: the object that it was made from is not on %s", o.Kind, o.Namespace, o.Name, provider, consumer))
 		l.withdrawn[peering.WithdrawnObject(o.UID)] = true
 	}
 	if more > 0 {

@@ -81,12 +81,12 @@ func (in diagnosis) access(con flows.Side) Result {
 	hides := func(c flows.ClusterFacts, kind string) bool { return c.Lending == nil || c.Lending.Hidden[kind] }
 	switch {
 	case l.consumer == nil && (hides(me, "Identity") || hides(me, "ResourceSlice")):
-		return result(Inconclusive, fmt.Sprintf("%s lets %s in; what %s has of it can't be read", other.ID, me.ID, me.ID))
+		return result(Inconclusive, fmt.Sprintf("%s lets %s in; %s's objects of it can't be read", other.ID, me.ID, me.ID))
 	case l.consumer == nil:
 		return result(Warn, fmt.Sprintf("%s lets %s in, and %s has nothing of it", other.ID, me.ID, me.ID), again,
 			command.Hintf("to end it on %s: %s", other.ID, other.Ours("unpeer").Add("--local-only", "--consumer", "Remote", "--remote-cluster-id", string(me.ID))))
 	case l.provider == nil && hides(other, "Tenant"):
-		return result(Inconclusive, fmt.Sprintf("%s: %s; what %s has of it can't be read", me.ID, l.consumer.Authentication, other.ID))
+		return result(Inconclusive, fmt.Sprintf("%s: %s; %s's objects of it can't be read", me.ID, l.consumer.Authentication, other.ID))
 	case l.provider == nil:
 		return result(Fail, fmt.Sprintf("%s has no Tenant of %s: its certificate allows nothing", other.ID, me.ID), again)
 	}
@@ -176,7 +176,7 @@ func (in diagnosis) pods(con flows.Side) Result {
 	return r
 }
 
-const unsaid = "the consumer says nothing of it, or it may not be read"
+const unsaid = "the consumer reports nothing about it, or may not be read"
 
 // standings judges several objects together. none is the text if there are no objects.
 func standings(all []view.Standing, none string, fix ...command.Hint) Result {

@@ -265,7 +265,7 @@ func TestLeftoversAreNamed(t *testing.T) {
 		"nothing": {none, check.Pass, "none", ""},
 		"a pod and a Secret": {
 			condition(corev1.ConditionTrue, text), check.Warn,
-			"ShadowPod shop-rome/web on milan: what it was made of is not on rome; Secret shop-rome/password on milan: what it was made of is not on rome",
+			"ShadowPod shop-rome/web on milan: the object that it was made from is not on rome; Secret shop-rome/password on milan: the object that it was made from is not on rome",
 			"kubectl --context kind-rome -n liqo-tenant-milan annotate namespacemaps.offloading.liqo.io milan --overwrite liqo-tui.dev/withdrawn=uid:1,uid:2",
 		},
 		"a namespace": {both(none, kept), check.Warn, "namespace shop-rome on milan: no NamespaceOffloading in shop", "liqo-tui.dev/withdrawn=shop,uid:0"},
@@ -283,7 +283,7 @@ func TestLeftoversAreNamed(t *testing.T) {
 		"the program is away":                        {both(none, func(r, _ *lending.Facts) { r.Members[0].Status.Conditions[0].Status = corev1.ConditionUnknown }), check.Inconclusive, "it is not ready", ""},
 		"there is no Node":                           {func(r, _ *lending.Facts) { r.Members = nil }, check.Inconclusive, "there is no Node", ""},
 		"Nodes may not be read":                      {func(r, _ *lending.Facts) { r.Members, r.Hidden = nil, map[string]bool{"Node": true} }, check.Inconclusive, "Nodes may not be read", ""},
-		"nobody looks after the namespace":           {both(none, func(r, _ *lending.Facts) { r.Nodes[0].Annotations = nil }), check.Inconclusive, "namespace shop-rome on milan: no virtual node looks after it", ""},
+		"nobody looks after the namespace":           {both(none, func(r, _ *lending.Facts) { r.Nodes[0].Annotations = nil }), check.Inconclusive, "namespace shop-rome on milan: no virtual node is responsible for it", ""},
 		"maps may not be read":                       {both(none, func(r, _ *lending.Facts) { r.Maps, r.Hidden = nil, map[string]bool{"NamespaceMap": true} }), check.Inconclusive, "NamespaceMaps of rome can't be read", ""},
 		"no map, and the provider's may not be read": {both(none, func(r, m *lending.Facts) { r.Maps, m.Hidden = nil, map[string]bool{"NamespaceMap": true} }), check.Inconclusive, "rome has no NamespaceMap", ""},
 		"the map has not come home": {both(none, func(r, m *lending.Facts) {

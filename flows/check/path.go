@@ -87,7 +87,7 @@ func (in diagnosis) path(from flows.Side) Result {
 	}
 	moved, ok := in.movements()
 	if !ok {
-		r := result(Measuring, "to see what moves now takes two looks, some seconds apart")
+		r := result(Measuring, "two observations, some seconds apart, are needed to see what moves now")
 		r.Evidence = in.handshakes()
 		return r
 	}
@@ -124,7 +124,7 @@ func (in diagnosis) compareCounters(from flows.Side, moved [2]movement) Result {
 	case moved[to].received > 0:
 		return pass(fmt.Sprintf("packets of %s arrive at %s", sender, receiver))
 	case from == in.server() && !relayed && moved[from].received == 0 && moved[from].sent == 0:
-		return result(Inconclusive, fmt.Sprintf("%s only answers, and nothing comes that it could answer", sender))
+		return result(Inconclusive, fmt.Sprintf("%s only answers, and gets nothing to answer", sender))
 	case from == in.server() && !relayed && moved[from].received == 0:
 		// The client dials from new ports. The server learns a port only from a packet that
 		// arrives: until then, its packets do not reach the client.

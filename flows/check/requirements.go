@@ -96,7 +96,7 @@ func (in preflight) admission(side flows.Side) Result {
 	asked, due := false, false
 	for _, s := range in.facts.Tried.Steps {
 		if s.Side == side && s.Status == flows.Failed && s.Code == flows.CodeRefused {
-			return result(Fail, fmt.Sprintf("%s would be refused: %s", s.Title, s.Reason), command.Text("ask whoever runs what the message names"))
+			return result(Fail, fmt.Sprintf("%s would be refused: %s", s.Title, s.Reason), command.Text("ask the admin of the policy or program that the message names"))
 		}
 		asked = asked || s.Side == side && s.Tried
 		due = due || s.Side == side && s.Status != flows.Done && (s.Action == flows.Create || s.Action == flows.Update || s.Action == flows.Replace)
@@ -110,5 +110,5 @@ func (in preflight) admission(side flows.Side) Result {
 	default:
 		return pass("the plan applies nothing here")
 	}
-	return pass("the API server would take what can be applied now; pods of gateways are judged when they are made")
+	return pass("the API server would take what can be applied now; pods of gateways are checked only when they are made")
 }

@@ -33,8 +33,7 @@ func (r *runner) amend(ctx context.Context, p flows.Plan, f flows.Facts) flows.P
 	return p
 }
 
-// heard is a reason that a step has waited for.
-type heard struct {
+type waitReason struct {
 	step   flows.StepID
 	reason string
 }
@@ -49,9 +48,9 @@ func (r *runner) note(steps []flows.Step, now time.Time) {
 			delete(r.waits, s.ID)
 		} else if r.waits[s.ID].reason != s.Reason {
 			r.waits[s.ID] = wait{s.Reason, now}
-			said, before := r.heard[heard{s.ID, s.Reason}]
+			said, before := r.reported[waitReason{s.ID, s.Reason}]
 			if r.again[s.ID] = before && now.Sub(said) < sayAgainAfter; !r.again[s.ID] {
-				r.heard[heard{s.ID, s.Reason}] = now
+				r.reported[waitReason{s.ID, s.Reason}] = now
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // A container that crashes is in one of two states, by turns.
 func TestReasonsThatTakeTurnsAreSaidOnceInAWhile(t *testing.T) {
-	r := runner{waits: map[flows.StepID]wait{}, heard: map[heard]time.Time{}, again: map[flows.StepID]bool{}}
+	r := runner{waits: map[flows.StepID]wait{}, reported: map[waitReason]time.Time{}, again: map[flows.StepID]bool{}}
 	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	prev := Event{Started: start}
 	var told []string

@@ -165,7 +165,7 @@ func TestConnectedIsNotBelievedOfBeforeAChange(t *testing.T) {
 			}
 			const pinged = "answers pings through the tunnel"
 			if a := f.Sides[flows.A].Connections[0].Annotations; strings.Contains(a[wire.AnnotationStatus], pinged) {
-				const wrong = pinged + "; what was changed last is not in force: no such host"
+				const wrong = pinged + "; the last change is not in force: no such host"
 				a[wire.AnnotationStatus] = strings.Replace(a[wire.AnnotationStatus], pinged, wrong, 1)
 				if s, _ := flows.PlanConnect(params, f).Step("connected-a"); !strings.HasSuffix(s.Reason, "newer than the change; the gateway says: the peer's gateway "+wrong) {
 					t.Errorf("the reason is not shown: %s", s.Reason)

@@ -94,7 +94,7 @@ func newRunner(plan func(flows.Facts) flows.Plan, a, b Cluster, emit func(Event)
 	}
 	r := &runner{
 		plan: plan, clusters: [2]Cluster{a, b}, emit: emit, options: o, started: o.Now(),
-		applied: map[flows.StepID]applied{}, waits: map[flows.StepID]wait{}, heard: map[heard]time.Time{}, again: map[flows.StepID]bool{},
+		applied: map[flows.StepID]applied{}, waits: map[flows.StepID]wait{}, reported: map[waitReason]time.Time{}, again: map[flows.StepID]bool{},
 	}
 	r.answers = Answers{Limit: o.Timeout, Now: o.Now}
 	r.deadline = r.started.Add(o.Timeout)
@@ -113,7 +113,7 @@ type runner struct {
 	last     flows.Plan // the last plan made while both clusters answered
 	applied  map[flows.StepID]applied
 	waits    map[flows.StepID]wait
-	heard    map[heard]time.Time // when each text was emitted last
+	reported map[waitReason]time.Time // when each text was emitted last
 	again    map[flows.StepID]bool
 	tries    int // how many times packets were sent
 	answers  Answers

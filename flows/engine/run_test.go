@@ -168,7 +168,7 @@ func TestRunDoesNotSpinWhenAnApplyChangesNothing(t *testing.T) {
 		if !errors.As(err, &failed) || failed.Step.ID != "gateway-client-a" || failed.Step.Kind != flows.FailedConflict {
 			t.Fatalf("got %v after %d events, want a conflict about gateway-client-a", err, events)
 		}
-		const why = "it was applied, and does not stay as applied: definition gatewayclients.networking.liqo.io is not the one that liqo-tui needs: its version v1beta1 has no field .spec.mtu as needed"
+		const why = "it was applied, and does not stay as applied: definition gatewayclients.networking.liqo.io is not the one that liqo-tui needs: in its version v1beta1, field .spec.mtu is missing or different"
 		if !strings.HasSuffix(failed.Step.Reason, why) || len(failed.Step.Fix) == 0 || !strings.Contains(failed.Step.Fix[0].String(), "liqo-tui install ") {
 			t.Errorf("got %q, advice %v", failed.Step.Reason, failed.Step.Fix)
 		}

@@ -122,7 +122,7 @@ func VerifyPair(ctx context.Context, a, b Cluster, r VerifyRequest, progress fun
 	}
 	v.Between, v.Reason, v.Fix = verify.Gateways, err.Error(), flows.HintOf(err)
 	if errors.Is(err, ErrNoImage) {
-		v.Fix = command.Hintf("%s has pods measure, with an image of liqo-gateway that the nodes of both clusters can pull",
+		v.Fix = command.Hintf("to measure between pods, name an image of liqo-gateway that the nodes of both clusters can pull: %s",
 			f.Ours("network", "verify").Flag("--image", "IMAGE"))
 	}
 	// The attempt to start pods took a while.
@@ -148,7 +148,7 @@ func ends(f flows.Facts, allNodes bool, v *verify.Result) ([][2]string, error) {
 		}
 		v.Nodes[side] = len(nodes[side])
 		if allNodes && len(nodes[side]) == 0 {
-			return nil, &flows.Problem{Kind: flows.Forbidden, Message: fmt.Sprintf("%s %s: its nodes may not be listed, or none is ready", flows.Side(side), c.Name())}
+			return nil, &flows.Problem{Kind: flows.Forbidden, Message: fmt.Sprintf("%s %s: you have no right to list its nodes, or no node is ready", flows.Side(side), c.Name())}
 		}
 	}
 	if !allNodes {

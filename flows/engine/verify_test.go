@@ -160,7 +160,7 @@ func TestVerifyOfAllNodesMeasuresFromEach(t *testing.T) {
 		t.Errorf("no pod on milan-2: got %s, %v:\n%s", v.Verdict(), err, lines)
 	}
 	p.B.Be(func(f *flows.ClusterFacts) { f.Nodes = nil })
-	if _, err = verifyPair(t, p, c, engine.VerifyRequest{AllNodes: true}); err == nil || !strings.Contains(err.Error(), "B milan: its nodes may not be listed") {
+	if _, err = verifyPair(t, p, c, engine.VerifyRequest{AllNodes: true}); err == nil || !strings.Contains(err.Error(), "B milan: you have no right to list its nodes") {
 		t.Errorf("unknown nodes: got %v", err)
 	}
 	if c[0].pods != 0 || c[1].pods != 0 {

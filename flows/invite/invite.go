@@ -99,7 +99,7 @@ func PlanAccept(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 		plan.Steps = c.ExplainWaits([]flows.Step{c.OwnKey(flows.A)})
 		return plan
 	}
-	if s := misanswered(c, l); s != nil {
+	if s := wrongAnswer(c, l); s != nil {
 		plan.Steps = []flows.Step{*s}
 		return plan
 	}
@@ -164,9 +164,9 @@ func sent(c flows.Connection, valid time.Duration) (peerfile.File, error) {
 	return l, err
 }
 
-// misanswered returns a failed step unless l answers the current invitation. Files of
-// earlier versions don't name an invitation, and pass.
-func misanswered(c flows.Connection, l peerfile.File) *flows.Step {
+// wrongAnswer returns a failed step unless l answers the current invitation. Files of
+// earlier versions don't identify an invitation, and are accepted.
+func wrongAnswer(c flows.Connection, l peerfile.File) *flows.Step {
 	invitation, err := sent(c, 0)
 	if err != nil || l.Answers == nil {
 		return nil
@@ -175,14 +175,14 @@ func misanswered(c flows.Connection, l peerfile.File) *flows.Step {
 	var reason string
 	switch {
 	case l.Answers.Nonce != invitation.Nonce:
-		reason = fmt.Sprintf("it is to another invitation than the one that %s's gateway server was made for", me)
+		reason = fmt.Sprintf("it answers another invitation than the one for which %s's gateway server was made", me)
 	case l.Answers.Digest != invitation.Digest():
 		reason = fmt.Sprintf("%s was told another key, address range or MTU than %s has: the invitation was changed on its way, or the gateway since", peer, me)
 	default:
 		return nil
 	}
 	return new(flows.Refuse(flows.A, flows.CodeInvitation, "answer to the present invitation", flows.FailedPreflight, reason,
-		command.Hintf("write the invitation again, and have %s answer that one: %s", peer, invite(c.Facts, peer))))
+		command.Hintf("write the invitation again, and ask %s to answer that one: %s", peer, invite(c.Facts, peer))))
 }
 
 // NewAnswer returns the file that cluster A sends to the inviting cluster after [PlanJoin].
@@ -230,7 +230,7 @@ func WrongFingerprint(l peerfile.File, told string) error {
 	}
 	s := flows.Refuse(flows.A, flows.CodeInvitation, "fingerprint of the "+strings.ToLower(string(l.Kind)), flows.FailedPreflight,
 		fmt.Sprintf("it is %s, not %s", l.Fingerprint, told),
-		command.Hintf("the file was changed on its way, or it is another one: have the admin of %s send it again, and say its fingerprint", l.From.ClusterID))
+		command.Hintf("the file was changed on its way, or it is another file: ask the admin of %s to send it again, and to name its fingerprint", l.From.ClusterID))
 	return &flows.StepError{Step: s, Cluster: l.For}
 }
 

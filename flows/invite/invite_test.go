@@ -211,7 +211,7 @@ func TestAnAnswerIsToTheInvitationThatStands(t *testing.T) {
 			if err := (admin{p, p.A}).run(t, again); err != nil {
 				t.Fatal(err)
 			}
-		}, refused: "it is to another invitation"},
+		}, refused: "it answers another invitation"},
 		"somebody put in their key":       {onTheWay: func(l *peerfile.File) { l.From.PublicKey = strings.Repeat("A", 43) + "=" }, refused: "milan was told another key"},
 		"somebody put in a range":         {onTheWay: func(l *peerfile.File) { l.From.PodCIDRs[0] = "10.99.0.0/16" }, refused: "address range"},
 		"an answer of an earlier version": {back: func(l *peerfile.File) { l.Answers = nil }, warns: true},

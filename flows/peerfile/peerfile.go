@@ -143,10 +143,10 @@ func (l File) Summary() []string {
 		fmt.Sprintf("its fingerprint is %s: compare it with the admin of %s, not by the way that the file came", l.Fingerprint, from),
 	}
 	if l.Kind == Invitation && l.Nonce == "" || l.Kind == Answer && l.Answers == nil {
-		text = append(text, fmt.Sprintf("warning: an earlier liqo-tui has written the %s: nothing tells it from an old one", kind))
+		text = append(text, fmt.Sprintf("warning: an earlier liqo-tui has written the %s: it can't be distinguished from an old one", kind))
 	}
 	if l.From.UID == "" {
-		text = append(text, fmt.Sprintf("warning: the %s does not say by a UID which cluster %s is: another cluster of this ID can't be told from it", kind, from))
+		text = append(text, fmt.Sprintf("warning: the %s does not say by a UID which cluster %s is: another cluster with this ID can't be distinguished from it", kind, from))
 	}
 	return text
 }

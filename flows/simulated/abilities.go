@@ -34,7 +34,7 @@ func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error
 	case flows.AskDefinitions:
 		var found []flows.DefinitionFacts
 		if c.behaviour.PrunesMTU {
-			found = []flows.DefinitionFacts{{Name: "gatewayclients." + networkingv1beta1.GroupVersion.Group, Kind: "GatewayClient", Manager: "kubectl", Unusable: "its version v1beta1 has no field .spec.mtu as needed"}}
+			found = []flows.DefinitionFacts{{Name: "gatewayclients." + networkingv1beta1.GroupVersion.Group, Kind: "GatewayClient", Manager: "kubectl", Unusable: "in its version v1beta1, field .spec.mtu is missing or different"}}
 		}
 		return flows.Read(q, found), nil
 	case flows.AskImage:

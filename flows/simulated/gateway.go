@@ -322,7 +322,7 @@ func (c *Cluster) reportOf(now time.Time, o wire.Object, g *gateway, w way) (net
 	case ok:
 		r.Reason, r.Message = wire.ReasonNoHandshake, fmt.Sprintf("no client with the right key has dialled UDP port %d yet", server.Spec.Endpoint.Port)
 	default:
-		r.Reason, r.Message = wire.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: the port may be closed on the way, or the server may not have this gateway's key", w.dialled)
+		r.Reason, r.Message = wire.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: perhaps the port is closed on the way, or the server does not have this gateway's key", w.dialled)
 	}
 	if s.Value == ping.Error {
 		moved, over := g.silence.Moved(now, g.traffic)

@@ -16,8 +16,8 @@ import (
 // reach each other do so within a second after both run. A cloud's load balancer may have an
 // address minutes before it forwards packets.
 const (
-	dialledLong           = 20 * time.Second
-	dialledLongByBalancer = 4 * time.Minute
+	dialTimeout     = 20 * time.Second
+	balancerTimeout = 4 * time.Minute
 )
 
 // Possible reports whether either cluster may host the server of a connection that does not
@@ -78,7 +78,7 @@ func dialsInVain(c flows.Connection) bool {
 
 func patience(c flows.Connection) time.Duration {
 	if c.Params.ServiceType == corev1.ServiceTypeLoadBalancer {
-		return dialledLongByBalancer
+		return balancerTimeout
 	}
-	return dialledLong
+	return dialTimeout
 }

@@ -28,7 +28,7 @@ func causes(on command.Cluster) []cause {
 		},
 		{
 			words: []string{"401 Unauthorized", "403 Forbidden", "no basic auth credentials", "authorization failed", "authentication required", "unauthorized:", "insufficient_scope", "access denied"},
-			name:  "the registry asks for a password, or refuses the one that it got",
+			name:  "the registry needs a password, or refuses the given one",
 			fix: []command.Hint{
 				command.Hintf("name a Secret with the registry's password: %s", podSettings(on, "imagePullSecrets")),
 				command.Hintf("if it names one, compare the Secret's server, user and password with the registry's: %s", command.Kubectl(on, "get", "secret", "NAME", "-o", "yaml")),

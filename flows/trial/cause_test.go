@@ -15,10 +15,10 @@ func TestWhyAnImageCantBePulled(t *testing.T) {
 			"the registry has no such image or tag", "push it, or correct the name",
 		},
 		`ErrImagePull: pulling from host r failed with status code [manifests v1]: 401 Unauthorized`: {
-			"the registry asks for a password, or refuses the one that it got", "imagePullSecrets",
+			"the registry needs a password, or refuses the given one", "imagePullSecrets",
 		},
 		`ErrImagePull: pull access denied, repository does not exist or may require authorization: server message: insufficient_scope`: {
-			"the registry asks for a password, or refuses the one that it got", "imagePullSecrets",
+			"the registry needs a password, or refuses the given one", "imagePullSecrets",
 		},
 		`ErrImagePull: failed to do request: Head "https://r/v2/g/manifests/v1": dial tcp: lookup r: no such host`: {
 			"the node can't reach the registry", "open the way",

@@ -156,7 +156,7 @@ func (t Image) Text() string {
 func (t Image) Fix(on command.Cluster) []command.Hint {
 	if t.Refused != "" {
 		return []command.Hint{
-			command.Text("change the quota, LimitRange or policy that the message names, or ask whoever set it"),
+			command.Text("change the quota, LimitRange or policy that the message names, or ask the admin who set it"),
 			command.Hintf("or give our pods what it asks for: %s", podSettings(on, "resources, a priorityClassName or labels")),
 		}
 	}

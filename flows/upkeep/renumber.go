@@ -294,7 +294,7 @@ func (r renumbering) ask(becomes []check.Becomes) flows.Step {
 			r.c.Facts.Sides[r.side].ID, flows.Some(names), r.c.Facts.Sides[r.side.Other()].ID, joinedRanges(next)))
 	}
 	if r.asked.Keep <= 0 {
-		ends = append(ends, fmt.Sprintf("on %s, connections that use addresses in %s end: add --keep to have them work for a while",
+		ends = append(ends, fmt.Sprintf("on %s, connections that use addresses in %s end: add --keep, and they work for some time",
 			r.c.Facts.Sides[r.side].ID, joinedRanges(r.asked.Leave)))
 	}
 	s.Interrupts = strings.Join(ends, "; ")

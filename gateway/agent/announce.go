@@ -109,10 +109,10 @@ func (a *announcer) setup(ctx context.Context, mgr ctrl.Manager, config *rest.Co
 	for _, kind := range []client.Object{&corev1.Pod{}, &corev1.Node{}} {
 		informer, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {
-			return fmt.Errorf("watch what is on the node: %w", err)
+			return fmt.Errorf("watch the node and its pods: %w", err)
 		}
 		if _, err := informer.AddEventHandler(onChange(func(any) { a.wake() })); err != nil {
-			return fmt.Errorf("watch what is on the node: %w", err)
+			return fmt.Errorf("watch the node and its pods: %w", err)
 		}
 	}
 	a.given.follow = func(ctx context.Context, k rangesKind) (bool, error) { return followKind(ctx, mgr, config, k, a.given) }
@@ -196,7 +196,7 @@ func (a *announcer) run(ctx context.Context) error {
 		if err == nil {
 			failures = 0
 		} else if ctx.Err() == nil {
-			a.options.Log.Warn("say what is on this node", "error", err)
+			a.options.Log.Warn("write the report about this node", "error", err)
 			wait = min(resync, time.Second<<failures)
 			failures = min(failures+1, 5)
 		}

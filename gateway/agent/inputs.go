@@ -74,7 +74,7 @@ func (g *gatewayAgent) readPrivateKey(ctx context.Context) gateway.PrivateKey {
 	}
 	key, err := wgtypes.NewKey(secret.Data[wire.SecretPrivateKey])
 	if err != nil {
-		g.options.Log.Error("the Secret's key can't be used; the one before stays", "error", err)
+		g.options.Log.Error("the Secret's key can't be used; the gateway keeps the previous key", "error", err)
 		return g.key
 	}
 	g.key = gateway.PrivateKey(key)
@@ -168,7 +168,7 @@ func (g *gatewayAgent) readPublicKey(ctx context.Context, peer *gateway.Peer) er
 		return nil
 	}
 	if len(list.Items) > 1 {
-		return fmt.Errorf("%w: PublicKeys %s and %s are both labelled as the key of %s; delete the one that is wrong", errAmbiguous,
+		return fmt.Errorf("%w: PublicKeys %s and %s are both labelled as the key of %s; delete the wrong one", errAmbiguous,
 			list.Items[0].Name, list.Items[1].Name, peer.ClusterID)
 	}
 	found := &list.Items[0]

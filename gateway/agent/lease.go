@@ -234,7 +234,7 @@ func (c *competition) release(ctx context.Context, lease *coordinationv1.Lease) 
 			return
 		case apierrors.IsConflict(err): // another program has written the Lease; or this program has, and the answer was lost
 		case !sleep.For(ctx, leaseRetry):
-			c.log.Warn("the Lease could not be given back; another pod takes it when it is over", "lease", c.key.Name, "error", err)
+			c.log.Warn("the Lease could not be given back; another pod takes it when it expires", "lease", c.key.Name, "error", err)
 			return
 		}
 		if now, err := c.read(ctx); err == nil {

@@ -36,18 +36,18 @@ var (
 	descUp       = peerDesc("liqo_peer_is_connected", "1 while the peer's gateway answers pings through the tunnel.")
 	descDriver   = prometheus.NewDesc("liqo_wireguard_implementation", "1 for the implementation of WireGuard in use.", []string{"implementation"}, nil)
 
-	descHolds = peerDesc("liqo_tui_holds_tunnel", "1 for the gateway's pod that holds the tunnel, 0 for one that stands by; of the tunnel itself, only the former tells.")
+	descHolds = peerDesc("liqo_tui_holds_tunnel", "1 for the gateway's pod that holds the tunnel, 0 for one that stands by; only the former exports the metrics of the tunnel.")
 
-	descMisconfigured = peerDesc("liqo_tui_misconfigured", "1 while the gateway's pod is not set up as it has to be; the Connection of the one that holds the tunnel says why.")
+	descMisconfigured = peerDesc("liqo_tui_misconfigured", "1 while the gateway's pod is not set up as wanted; the Connection contains the reason of the pod that holds the tunnel.")
 
 	descHandshake = peerDesc("liqo_tui_handshake_age_seconds", "Seconds since the last handshake; absent before the first.")
 	descLoss      = peerDesc("liqo_tui_ping_loss_ratio", "Share of the last 30 pings that were not answered, 0 to 1.")
 	descPathMTU   = peerDesc("liqo_tui_path_mtu_bytes", "Longest packet that passes through the tunnel; absent while unknown.")
 	descLinkMTU   = peerDesc("liqo_tui_link_mtu_bytes", "MTU of the tunnel's interface.")
 	descDropped   = peerDesc("liqo_tui_dropped_packets_total", "Packets that the gateway refused.", "reason")
-	descRedials   = peerDesc("liqo_tui_redials_total", "Handshakes begun because the peer had gone silent.")
-	descRepairs   = peerDesc("liqo_tui_repairs_total", "Differences in the kernel that somebody else made, and that were repaired.")
-	descErrors    = peerDesc("liqo_tui_reconcile_errors_total", "Attempts to bring the kernel where it has to be that failed.")
+	descRedials   = peerDesc("liqo_tui_redials_total", "Handshakes begun because the peer did not answer.")
+	descRepairs   = peerDesc("liqo_tui_repairs_total", "Changes in the kernel by other programs that were repaired.")
+	descErrors    = peerDesc("liqo_tui_reconcile_errors_total", "Failed attempts to bring the kernel to the wanted state.")
 )
 
 func newTunnelMetrics(clusterID string, status func(time.Time) tunnel.Status, counters func() (map[string]linux.Counter, error)) *tunnelMetrics {

@@ -112,10 +112,10 @@ func TestMetricsOfATunnelThatIsNotUpAreAbsent(t *testing.T) {
 func TestMetricsOfAStandbyAreThatItIsOne(t *testing.T) {
 	m := newTunnelMetrics("rome", func(time.Time) tunnel.Status { return tunnel.Status{Standby: true} }, func() (map[string]linux.Counter, error) { return nil, nil })
 	want := `
-# HELP liqo_tui_holds_tunnel 1 for the gateway's pod that holds the tunnel, 0 for one that stands by; of the tunnel itself, only the former tells.
+# HELP liqo_tui_holds_tunnel 1 for the gateway's pod that holds the tunnel, 0 for one that stands by; only the former exports the metrics of the tunnel.
 # TYPE liqo_tui_holds_tunnel gauge
 liqo_tui_holds_tunnel{cluster_id="rome",driver="liqo_wireguard"} 0
-# HELP liqo_tui_misconfigured 1 while the gateway's pod is not set up as it has to be; the Connection of the one that holds the tunnel says why.
+# HELP liqo_tui_misconfigured 1 while the gateway's pod is not set up as wanted; the Connection contains the reason of the pod that holds the tunnel.
 # TYPE liqo_tui_misconfigured gauge
 liqo_tui_misconfigured{cluster_id="rome",driver="liqo_wireguard"} 0
 `
@@ -132,10 +132,10 @@ func TestMetricsOfAnUnfitMachineAreThatNothingIsConnected(t *testing.T) {
 # HELP liqo_peer_is_connected 1 while the peer's gateway answers pings through the tunnel.
 # TYPE liqo_peer_is_connected gauge
 liqo_peer_is_connected{cluster_id="rome",driver="liqo_wireguard"} 0
-# HELP liqo_tui_holds_tunnel 1 for the gateway's pod that holds the tunnel, 0 for one that stands by; of the tunnel itself, only the former tells.
+# HELP liqo_tui_holds_tunnel 1 for the gateway's pod that holds the tunnel, 0 for one that stands by; only the former exports the metrics of the tunnel.
 # TYPE liqo_tui_holds_tunnel gauge
 liqo_tui_holds_tunnel{cluster_id="rome",driver="liqo_wireguard"} 1
-# HELP liqo_tui_misconfigured 1 while the gateway's pod is not set up as it has to be; the Connection of the one that holds the tunnel says why.
+# HELP liqo_tui_misconfigured 1 while the gateway's pod is not set up as wanted; the Connection contains the reason of the pod that holds the tunnel.
 # TYPE liqo_tui_misconfigured gauge
 liqo_tui_misconfigured{cluster_id="rome",driver="liqo_wireguard"} 1
 `
@@ -163,7 +163,7 @@ func TestMetricsTellOfASetupThatIsRefused(t *testing.T) {
 	} {
 		agent.setup.problem = c.problem
 		want := `
-# HELP liqo_tui_misconfigured 1 while the gateway's pod is not set up as it has to be; the Connection of the one that holds the tunnel says why.
+# HELP liqo_tui_misconfigured 1 while the gateway's pod is not set up as wanted; the Connection contains the reason of the pod that holds the tunnel.
 # TYPE liqo_tui_misconfigured gauge
 liqo_tui_misconfigured{cluster_id="rome",driver="liqo_wireguard"} ` + c.want + "\n"
 		if err := testutil.CollectAndCompare(m, strings.NewReader(want), "liqo_tui_misconfigured"); err != nil {

@@ -179,7 +179,7 @@ func unfitText(unfit []gateway.UnfitNode) string {
 	var text string
 	for i, u := range unfit {
 		if i == unfitShown {
-			return text + fmt.Sprintf("; and %d more of such nodes", len(unfit)-i)
+			return text + fmt.Sprintf("; and %d more such nodes", len(unfit)-i)
 		}
 		text += fmt.Sprintf("; the report of node %s can't be used completely: %s", u.Name, strings.ReplaceAll(u.Err.Error(), "\n", ", "))
 	}

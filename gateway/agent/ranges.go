@@ -121,7 +121,7 @@ func (g *givenRanges) find(ctx context.Context, log *slog.Logger) {
 		}
 		ok, err := g.follow(ctx, k)
 		if err != nil {
-			log.Warn("find out which addresses the pod network has given to this node", "kind", k.Kind, "error", err)
+			log.Warn("find the ranges that the pod network has given to this node", "kind", k.Kind, "error", err)
 		}
 		g.followed[k.GroupVersionKind] = ok
 	}

@@ -90,7 +90,7 @@ func (g *gatewayAgent) standBy() {
 // lead makes the tunnel work (true), or leaves it to another pod (false).
 func (g *gatewayAgent) lead(lead bool) {
 	if err := g.tunnel.Lead(lead); err != nil {
-		g.options.Log.Error("change who holds the tunnel", "error", err)
+		g.options.Log.Error("hold or leave the tunnel", "error", err)
 	}
 	g.wake()
 }
@@ -137,7 +137,7 @@ func (g *gatewayAgent) claim(ctx context.Context, all claims) error {
 			continue
 		}
 		if err != nil && ctx.Err() == nil {
-			g.options.Log.Error("say that this pod holds the tunnel", "error", err)
+			g.options.Log.Error("publish that this pod holds the tunnel", "error", err)
 			retry = time.After(claimRetry)
 		}
 	}
@@ -198,7 +198,7 @@ func (g *gatewayAgent) claimNodes(ctx context.Context) error {
 	}
 	spec := map[string]any{"spec": map[string]any{"gatewayIP": ip, "interface": map[string]any{"gateway": map[string]any{"ip": ip}}}}
 	if err := patch(ctx, g.client, &f, spec); err != nil {
-		return fmt.Errorf("tell the nodes of InternalFabric %s: %w", f.Name, err)
+		return fmt.Errorf("write this pod into InternalFabric %s: %w", f.Name, err)
 	}
 	return nil
 }

@@ -252,11 +252,11 @@ func explain(now time.Time, role gateway.Role, s setup, t tunnel.Status) (wire.R
 	case !t.Peer.Handshake.IsZero():
 		return wire.ReasonNoPing, "the keys match, but no ping through the tunnel has been answered yet"
 	case role == gateway.Server && s.endpoint != "":
-		return wire.ReasonNoHandshake, fmt.Sprintf("no answer by the relay at %s yet: it may not run, its port may be closed on the way, or the other gateway may not dial it", s.endpoint)
+		return wire.ReasonNoHandshake, fmt.Sprintf("no answer by the relay at %s yet: perhaps it does not run, its port is closed on the way, or the other gateway does not dial it", s.endpoint)
 	case role == gateway.Server:
 		return wire.ReasonNoHandshake, fmt.Sprintf("no client with the right key has dialled UDP port %d yet", s.port)
 	}
-	return wire.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: the port may be closed on the way, or the server may not have this gateway's key", s.endpoint)
+	return wire.ReasonNoHandshake, fmt.Sprintf("no answer from %s yet: perhaps the port is closed on the way, or the server does not have this gateway's key", s.endpoint)
 }
 
 // fewStrangers is the smallest number of packets with an unknown key that the report mentions, because fewer
@@ -277,7 +277,7 @@ const (
 func since(now time.Time, s setup, t tunnel.Status) string {
 	switch {
 	case t.Pings.Mute(now, t.Peer.Handshake):
-		return ", although WireGuard works: packets pass, and whatever answers pings there does not; look at that gateway's log"
+		return ", although WireGuard works and packets pass; look at the log of the peer's gateway"
 	case t.Heard.Sub(t.Pings.LastReply) > unanswered && now.Sub(t.Heard) < lately:
 		return ", although packets of it come in"
 	case s.endpoint != "":
@@ -290,14 +290,14 @@ func since(now time.Time, s setup, t tunnel.Status) string {
 func remarks(s setup, t tunnel.Status) string {
 	var text string
 	if s.problem != nil && t.Pings.Value == ping.Connected {
-		text += "; what was changed last is not in force: " + s.problem.Error()
+		text += "; the last change is not in force: " + s.problem.Error()
 	} else if t.Problem != nil && t.Pings.Value == ping.Connected {
-		text += "; not all is as it should be: " + t.Problem.Error()
+		text += "; the tunnel is not completely set up: " + t.Problem.Error()
 	}
 	// If no endpoint is known, explain has already returned s.resolve.
 	if s.resolve != nil && t.Peer.Endpoint.IsValid() {
 		if s.outdated {
-			text += "; the server's address is the one that was found before"
+			text += "; the server's address is the last known one"
 		}
 		text += "; " + s.resolve.Error()
 	}

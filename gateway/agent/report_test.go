@@ -57,14 +57,14 @@ func TestReportNamesTheFirstThingThatIsMissing(t *testing.T) {
 		"a handshake, but no ping":                           {gateway.Client, ready, ping.Connecting, handshake, networkingv1beta1.Connecting, wire.ReasonNoPing, "keys match", 0},
 		"pings are no longer answered":                       {gateway.Client, ready, ping.Error, handshake, networkingv1beta1.ConnectionError, wire.ReasonPeerSilent, "stopped answering", 0},
 		"what is broken here outranks the silence":           {gateway.Client, with(func(s *setup) { s.problem = errors.New("no such device") }), ping.Error, handshake, networkingv1beta1.ConnectionError, wire.ReasonMisconfigured, "no such device", 0},
-		// The address is not found now, but the tunnel to the one found before works.
-		"an unresolvable name of a working tunnel": {gateway.Client, with(func(s *setup) { s.resolve, s.outdated = errors.New("no such host"), true }), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; the server's address is the one that was found before; no such host", 0},
+		// The name has no address now, but the tunnel to the earlier address works.
+		"an unresolvable name of a working tunnel": {gateway.Client, with(func(s *setup) { s.resolve, s.outdated = errors.New("no such host"), true }), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; the server's address is the last known one; no such host", 0},
 		"nodes can't be read":                      {gateway.Client, with(func(s *setup) { s.nodes = errNodesUnknown }), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; the nodes' InternalNodes can't be read", 0},
 		"nodes that are wrong": {gateway.Client, with(func(s *setup) {
 			for _, name := range []string{"a", "b", "c", "d", "e"} {
 				s.unfit = append(s.unfit, gateway.UnfitNode{Name: name, Err: errors.Join(errors.New("one"), errors.New("two"))})
 			}
-		}), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; the report of node a can't be used completely: one, two; the report of node b can't be used completely: one, two; the report of node c can't be used completely: one, two; and 2 more of such nodes", 0},
+		}), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; the report of node a can't be used completely: one, two; the report of node b can't be used completely: one, two; the report of node c can't be used completely: one, two; and 2 more such nodes", 0},
 		"one of two names has no address": {gateway.Client, with(func(s *setup) { s.resolve = errors.New("no such host") }), ping.Connected, dialled, networkingv1beta1.Connected, wire.ReasonPinged, "answers pings through the tunnel; no such host", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,7 +54,7 @@ func (g *gatewayAgent) preceded(ctx context.Context, config *rest.Config, mgr ct
 	}
 	if before == "" {
 		if err != nil {
-			g.options.Log.Warn("hold the tunnel, whoever else does", "error", err)
+			g.options.Log.Warn("hold the tunnel, although another pod may hold it", "error", err)
 		}
 		return nil, nil
 	}

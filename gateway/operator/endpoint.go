@@ -33,7 +33,7 @@ func endpointOf(s *corev1.Service, nodes []corev1.Node, pod *corev1.Pod, replica
 		}
 		if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 			if pod == nil {
-				return current, "of all nodes, the one that runs the gateway answers, and no pod of it has an address yet"
+				return current, "only the node that runs the gateway answers, and no pod of the gateway has an address yet"
 			}
 			nodes, current = slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool { return n.Name != pod.Spec.NodeName }), nil
 		}

@@ -81,7 +81,7 @@ func TestEndpoint(t *testing.T) {
 		"NodePort that other nodes don't forward, before the pod has a node": {
 			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, Ports: port}},
 			nodes, nil, nil, nil,
-			"of all nodes, the one that runs the gateway answers, and no pod of it has an address yet",
+			"only the node that runs the gateway answers, and no pod of the gateway has an address yet",
 		},
 		"NodePort of a node with IPv6 and a name first": {
 			corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: port}},

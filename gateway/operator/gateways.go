@@ -286,8 +286,8 @@ func (r *gateways) bringPullSecrets(ctx context.Context, in *inputs, wanted []co
 		if apierrors.IsNotFound(err) {
 			continue
 		}
-		if err != nil { // the operator may read only the pull secrets that install was given
-			return fmt.Errorf("read pull secret %s/%s, which only install with the pods' settings allows: %w", from, ref.Name, err)
+		if err != nil { // the operator may read only the pull secrets that were given to install
+			return fmt.Errorf("read pull secret %s/%s (the operator may read only pull secrets that install was given): %w", from, ref.Name, err)
 		}
 		secret, ok := in.gateway.PullSecret(&source)
 		if !ok {

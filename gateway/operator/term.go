@@ -42,7 +42,7 @@ func (r *replica) serve(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			r.log.Error(err, "ends its work, and begins again")
+			r.log.Error(err, "the term has ended; the next one begins")
 		}
 		r.health.ended(err)
 		pause(ctx, retryPeriod)

@@ -305,7 +305,7 @@ func (t *Tunnel) note(now time.Time, in gateway.Inputs, state gateway.KernelStat
 		t.errors++
 		t.applied = nil
 		if errorText(err) != errorText(t.problem) {
-			t.config.Log.Error("bring the kernel to what is wanted", "error", err)
+			t.config.Log.Error("bring the kernel to the wanted state", "error", err)
 		}
 	default:
 		t.applied, t.admitted, t.linkMTU = &state, in.Peers[0], in.LinkMTU(in.Peers[0])

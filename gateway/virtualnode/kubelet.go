@@ -260,11 +260,11 @@ func (k *kubelet) callers(ctx context.Context, now time.Time) (*x509.CertPool, e
 	}
 	c := &corev1.ConfigMap{}
 	if err := k.client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: callers}, c); err != nil {
-		return nil, fmt.Errorf("read whose client certificates count: %w", err)
+		return nil, fmt.Errorf("read the certificate authorities of clients: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM([]byte(c.Data[callersKey])) {
-		return nil, fmt.Errorf("ConfigMap %s/%s names nobody whose client certificates count", c.Namespace, c.Name)
+		return nil, fmt.Errorf("ConfigMap %s/%s names no certificate authority of clients", c.Namespace, c.Name)
 	}
 	k.pool, k.until = pool, now.Add(callersAge)
 	return pool, nil

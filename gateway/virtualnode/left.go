@@ -177,7 +177,7 @@ func (m *mirror) unclaimed(ctx context.Context, s *space) (out []*offloadingv1be
 	var pods corev1.PodList
 	err = errors.Join(s.there.cache.List(ctx, &asked, client.InNamespace(s.mapped), client.UnsafeDisableDeepCopy), s.here.cache.List(ctx, &pods, client.UnsafeDisableDeepCopy))
 	if err != nil {
-		return nil, nil, fmt.Errorf("list the pods of %s, and what %s has of them: %w", s.name, m.Provider, err)
+		return nil, nil, fmt.Errorf("list the pods of %s, and their ShadowPods on %s: %w", s.name, m.Provider, err)
 	}
 	here = map[string]types.UID{}
 	for i := range pods.Items {
@@ -218,7 +218,7 @@ func (m *mirror) leftovers(ctx context.Context) (out []peering.Leftover, err err
 	}
 	m.mu.Unlock()
 	for _, s := range all {
-		if s.there == nil || !s.here.synced(ctx, append(beside(), &corev1.Pod{})...) || !s.there.synced(ctx, append(asAbroad(), &offloadingv1beta1.ShadowPod{})...) {
+		if s.there == nil || !s.here.synced(ctx, append(kindsHere(), &corev1.Pod{})...) || !s.there.synced(ctx, append(kindsThere(), &offloadingv1beta1.ShadowPod{})...) {
 			return nil, fmt.Errorf("not all of namespace %s can be read, here and on %s", s.name, m.Provider)
 		}
 		if out, err = m.leftIn(ctx, s, out); err != nil {
@@ -268,7 +268,7 @@ func (m *mirror) leftIn(ctx context.Context, s *space, out []peering.Leftover) (
 func (s *space) lists(ctx context.Context, kind schema.GroupVersionKind) ([]metav1.PartialObjectMetadata, error) {
 	there := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind + "List"}}
 	if err := s.there.cache.List(ctx, there, client.InNamespace(s.mapped), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list what the provider has of %s: %w", s.name, err)
+		return nil, fmt.Errorf("list the provider's objects of %s: %w", s.name, err)
 	}
 	return there.Items, nil
 }
@@ -296,7 +296,7 @@ func (s *space) adopt(ctx context.Context, v decide.View, pod *corev1.Pod, uid t
 	}
 	err := s.direct.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(writer))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("hand ShadowPod %s over to the pod that has its name now: %w", key, err)
+		return fmt.Errorf("assign ShadowPod %s to the new pod of its name: %w", key, err)
 	}
 	return nil
 }

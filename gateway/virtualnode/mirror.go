@@ -79,7 +79,7 @@ func (m *mirror) run(ctx context.Context) error {
 				switch again, err := m.handle(ctx, key); {
 				case err != nil:
 					if !apierrors.IsConflict(err) && ctx.Err() == nil { // after a conflict, the next attempt has a newer cache
-						m.Log.Error("tries again", "of", key.String(), "error", err)
+						m.Log.Error("handle a pod", "of", key.String(), "error", err)
 					}
 					m.queue.AddRateLimited(key)
 				case again:
@@ -377,7 +377,7 @@ const maxMessage = 1024 // the largest length of an Event's message that API ser
 func (m *mirror) forget(ctx context.Context, pod *corev1.Pod) error {
 	err := m.client.Delete(ctx, pod, client.GracePeriodSeconds(0), preconditions(pod.UID))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("let pod %s/%s go: %w", pod.Namespace, pod.Name, err)
+		return fmt.Errorf("remove pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
 }

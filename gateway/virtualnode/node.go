@@ -295,7 +295,7 @@ func (n *virtualNode) keep(ctx context.Context) error {
 		}
 		next := beatEvery
 		if err := n.write(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			n.Log.Error("tries again", "error", err)
+			n.Log.Error("write the Node's status", "error", err)
 			next = tryAgain
 		}
 		if n.unsure {

@@ -43,13 +43,13 @@ func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}}
 }
 
-// beside returns the kinds that are watched on this cluster, in addition to pods.
-func beside() []client.Object {
+// kindsHere returns the kinds that are watched on this cluster, in addition to pods.
+func kindsHere() []client.Object {
 	return []client.Object{&corev1.Service{}, &discoveryv1.EndpointSlice{}, metadata(configMaps), metadata(secrets)}
 }
 
-// asAbroad returns the kinds that are watched on the provider, in addition to pods.
-func asAbroad() (kinds []client.Object) {
+// kindsThere returns the kinds that are watched on the provider, in addition to pods.
+func kindsThere() (kinds []client.Object) {
 	for _, kind := range alongs {
 		kinds = append(kinds, metadata(kind))
 	}
@@ -82,7 +82,7 @@ type along struct {
 // need.
 func (m *mirror) reflect(ctx context.Context, name string) error {
 	s, v := m.view(name)
-	if s == nil || s.there == nil || !s.here.synced(ctx, append(beside(), &corev1.Pod{})...) {
+	if s == nil || s.there == nil || !s.here.synced(ctx, append(kindsHere(), &corev1.Pod{})...) {
 		return nil // when the first lists are complete, an event queues the namespace again
 	}
 	wanted, err := m.wanted(ctx, s, v)
@@ -137,7 +137,7 @@ func (m *mirror) wanted(ctx context.Context, s *space, v decide.View) (map[thing
 	var slices discoveryv1.EndpointSliceList
 	var pods corev1.PodList
 	if err := errors.Join(s.here.cache.List(ctx, &served), s.here.cache.List(ctx, &slices), s.here.cache.List(ctx, &pods, client.UnsafeDisableDeepCopy)); err != nil {
-		return nil, fmt.Errorf("list what is in namespace %s: %w", s.name, err)
+		return nil, fmt.Errorf("list the objects in namespace %s: %w", s.name, err)
 	}
 	for i := range served.Items {
 		if o := v.Service(&served.Items[i]); o != nil {
@@ -236,11 +236,11 @@ func (m *mirror) bring(ctx context.Context, s *space, t thing, a along, there *m
 		if err := s.remove(ctx, t.kind, there); err != nil {
 			return err
 		}
-		return fmt.Errorf("have %s %s made again on %s: %w", t.kind.Kind, t.name, m.Provider, err)
+		return fmt.Errorf("create %s %s again on %s: %w", t.kind.Kind, t.name, m.Provider, err)
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err):
 		m.complain(ctx, s, t, a, err)
 	}
-	return fmt.Errorf("have %s %s on %s: %w", t.kind.Kind, t.name, m.Provider, err)
+	return fmt.Errorf("write %s %s on %s: %w", t.kind.Kind, t.name, m.Provider, err)
 }
 
 // complain records an Event on the object of this cluster, if the provider has refused the copy for another
@@ -281,7 +281,7 @@ func (m *mirror) takeBack(ctx context.Context, s *space, kind schema.GroupVersio
 	u.SetUID(o.UID)
 	err := s.direct.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(m.manager()), client.ForceOwnership)
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("leave %s %s on %s to another node: %w", kind.Kind, o.Name, m.Provider, err)
+		return fmt.Errorf("release %s %s on %s for another node: %w", kind.Kind, o.Name, m.Provider, err)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func slimShadow(o any) (any, error) {
 func (m *mirror) watchHere(ctx context.Context, name string) (*side, error) {
 	return m.watch(ctx, name, cache.Options{
 		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", m.Name)}},
-	}, nil, append(beside(), &corev1.Pod{})...)
+	}, nil, append(kindsHere(), &corev1.Pod{})...)
 }
 
 // watchThere watches the node's objects in a mapped namespace of the provider.
@@ -58,7 +58,7 @@ func (m *mirror) watchThere(ctx context.Context, name, mapped string, p *provide
 	ofCluster := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{peering.LabelPodOrigin: m.Consumer}), Transform: func(o any) (any, error) { return o, nil }}
 	by := map[client.Object]cache.ByObject{&corev1.Pod{}: {Label: ofNode}, &offloadingv1beta1.ShadowPod{}: {Label: ofNode, Transform: slimShadow}}
 	kinds := []client.Object{&corev1.Pod{}, &offloadingv1beta1.ShadowPod{}}
-	for _, kind := range asAbroad() {
+	for _, kind := range kindsThere() {
 		by[kind] = ofCluster
 		kinds = append(kinds, kind)
 	}

@@ -164,7 +164,7 @@ func (k known) conditions(before []corev1.NodeCondition, now time.Time) []corev1
 		all = append(all, c)
 	}
 	if k.offloaded() {
-		c := corev1.NodeCondition{Type: peering.ConditionLeftovers, Status: corev1.ConditionFalse, Reason: reasonNothingLeft, Message: k.provider + " has nothing of this node that is not here"}
+		c := corev1.NodeCondition{Type: peering.ConditionLeftovers, Status: corev1.ConditionFalse, Reason: reasonNothingLeft, Message: k.provider + " has no unowned objects of this node"}
 		switch {
 		case k.unseen != nil:
 			c.Status, c.Reason, c.Message = corev1.ConditionUnknown, reasonUnseen, k.unseen.Error()

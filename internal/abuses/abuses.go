@@ -88,7 +88,7 @@ func Permitted(t testing.TB, actor, request string, err error) {
 	defer mu.Unlock()
 	_, done := of(t)
 	if err != nil {
-		t.Errorf("what %s may do, %s: %v", actor, request, err)
+		t.Errorf("permitted request of %s, %s: %v", actor, request, err)
 	}
 	done.permitted[actor+" | "+request] = err == nil
 }

@@ -152,7 +152,7 @@ func Fits(asked, used, granted corev1.ResourceList) error {
 		switch {
 		case q.IsZero() || sum.Cmp(all) <= 0:
 		case q.Cmp(all) > 0 && all.IsZero():
-			return fmt.Errorf("%s: %s asked for, and nothing of it was granted", name, q.String())
+			return fmt.Errorf("%s: %s asked for, and none was granted", name, q.String())
 		case q.Cmp(all) > 0:
 			return fmt.Errorf("%s: %s asked for, and %s were granted in all", name, q.String(), all.String())
 		case waits == nil:

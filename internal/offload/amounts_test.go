@@ -67,8 +67,8 @@ func TestWhatFits(t *testing.T) {
 		"cpu: 1 asked for, and so much is not": {"cpu=1 memory=1Gi pods=1", "cpu=3500m memory=7Gi pods=9", "cpu=4 memory=8Gi pods=10"},
 		"cpu: 5 asked for, and 4 were granted in": {"cpu=5 pods=1", "", "cpu=4 pods=10"},
 		"pods: 1 asked for, and so much is not":   {"cpu=1 pods=1", "pods=10", "cpu=4 pods=10"},
-		"example.com/gpu: 1 asked for, and nothi": {"cpu=5 example.com/gpu=1", "", "cpu=8"},
-		// What never fits is said before what does not fit now.
+		"example.com/gpu: 1 asked for, and none ": {"cpu=5 example.com/gpu=1", "", "cpu=8"},
+		// A request that never fits is named before a request that does not fit now.
 		"memory: 9Gi asked for, and 8Gi were": {"cpu=1 memory=9Gi", "cpu=4", "cpu=4 memory=8Gi"},
 	} {
 		err := offload.Fits(amounts(row[0]), amounts(row[1]), amounts(row[2]))

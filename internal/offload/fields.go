@@ -30,7 +30,7 @@ func never(why string) verdict { return verdict{why: why} }
 func when(forbids func(any) string) verdict { return verdict{keep: true, forbids: forbids} }
 
 const (
-	ofTheHost    = "pods of consumers have nothing of their host's"
+	ofTheHost    = "pods of consumers may not use their host"
 	notOffered   = "not offered"
 	onlyVolumes  = "only emptyDir, configMap, secret, downwardAPI and projections of these are offered"
 	longestGrace = 600 // seconds
@@ -74,7 +74,7 @@ var fields = map[string]verdict{
 	"PodSpec.HostUsers":                 keep,
 	"PodSpec.SchedulingGates":           drop, // they were removed on the consumer, or the pod would not be bound
 	"PodSpec.ResourceClaims":            never(notOffered),
-	"PodSpec.Resources":                 never("resources of a whole pod are not offered: state those of its containers"),
+	"PodSpec.Resources":                 never("resources of a whole pod are not offered: state the resources of its containers"),
 	"PodSpec.SchedulingGroup":           never(notOffered),
 	"PodSpec.EvictionResponders":        never(notOffered),
 
@@ -141,8 +141,8 @@ var fields = map[string]verdict{
 	"PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution": keep, "PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution": keep,
 	"WeightedPodAffinityTerm.Weight": keep, "WeightedPodAffinityTerm.PodAffinityTerm": keep,
 	"PodAffinityTerm.LabelSelector": keep, "PodAffinityTerm.TopologyKey": keep, "PodAffinityTerm.MatchLabelKeys": keep, "PodAffinityTerm.MismatchLabelKeys": keep,
-	"PodAffinityTerm.Namespaces":        never("pods of other namespaces are nobody's to be near to, or far from"),
-	"PodAffinityTerm.NamespaceSelector": never("pods of other namespaces are nobody's to be near to, or far from"),
+	"PodAffinityTerm.Namespaces":        never("terms for pods of other namespaces are not offered"),
+	"PodAffinityTerm.NamespaceSelector": never("terms for pods of other namespaces are not offered"),
 
 	"Toleration.Key": keep, "Toleration.Operator": keep, "Toleration.Value": keep, "Toleration.Effect": keep, "Toleration.TolerationSeconds": keep,
 

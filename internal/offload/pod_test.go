@@ -96,7 +96,7 @@ func TestPodsThatAreRefused(t *testing.T) {
 		return func(p *corev1.PodSpec) { p.InitContainers = []corev1.Container{{Name: "i", SecurityContext: c}} }
 	}
 	for want, change := range map[string]func(*corev1.PodSpec){
-		"hostNetwork: pods of consumers have nothing of their host's": func(p *corev1.PodSpec) { p.HostNetwork = true },
+		"hostNetwork: pods of consumers may not use their host": func(p *corev1.PodSpec) { p.HostNetwork = true },
 		"hostPID: ":                          func(p *corev1.PodSpec) { p.HostPID = true },
 		"hostIPC: ":                          func(p *corev1.PodSpec) { p.HostIPC = true },
 		"containers[c].ports[0].hostPort: ":  func(p *corev1.PodSpec) { p.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}} },
@@ -129,10 +129,10 @@ func TestPodsThatAreRefused(t *testing.T) {
 		"containers[c].volumeMounts[v].mountPropagation: Bidirectional": func(p *corev1.PodSpec) {
 			p.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPropagation: new(corev1.MountPropagationBidirectional)}}
 		},
-		"affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector: pods of other": func(p *corev1.PodSpec) {
+		"affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector: terms for pods of other": func(p *corev1.PodSpec) {
 			p.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{NamespaceSelector: &metav1.LabelSelector{}}}}}
 		},
-		"affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.namespaces: pods of": func(p *corev1.PodSpec) {
+		"affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.namespaces: terms for pods of": func(p *corev1.PodSpec) {
 			p.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{PodAffinityTerm: corev1.PodAffinityTerm{Namespaces: []string{"kube-system"}}}}}}
 		},
 	} {

@@ -36,7 +36,7 @@ func EventNote(text string) string {
 func ProblemEvent(problem string) (kind, reason, said string) {
 	switch {
 	case problem == "":
-		return corev1.EventTypeNormal, "Recovered", "the operator makes what the gateway consists of"
+		return corev1.EventTypeNormal, "Recovered", "the operator makes the gateway's objects"
 	case strings.HasPrefix(problem, ProblemRefused):
 		return corev1.EventTypeWarning, "Refused", EventNote(problem)
 	}

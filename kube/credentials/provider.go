@@ -12,8 +12,8 @@ import (
 // successors are the plug-ins that replace the removed auth-providers, each with the command that writes the
 // plug-in into the kubeconfig.
 var successors = map[string]string{
-	"gcp":   "use the plug-in gke-gcloud-auth-plugin: gcloud container clusters get-credentials NAME writes it into the kubeconfig",
-	"azure": "use the plug-in kubelogin: kubelogin convert-kubeconfig writes it into the kubeconfig",
+	"gcp":   "use the plug-in gke-gcloud-auth-plugin; to write it into the kubeconfig, run: gcloud container clusters get-credentials NAME",
+	"azure": "use the plug-in kubelogin; to write it into the kubeconfig, run: kubelogin convert-kubeconfig",
 }
 
 // useProvider makes config use the credentials of the auth-provider that it names. Auth-providers are older

@@ -70,11 +70,11 @@ func TestEachKindOfUserWorksOrSaysWhatToDo(t *testing.T) {
 		},
 		"gcp": {
 			user: "{auth-provider: {name: gcp}}", says: "auth-provider gcp: kubectl and client-go have removed it",
-			hint: "use the plug-in gke-gcloud-auth-plugin: gcloud container clusters get-credentials NAME writes it into the kubeconfig",
+			hint: "use the plug-in gke-gcloud-auth-plugin; to write it into the kubeconfig, run: gcloud container clusters get-credentials NAME",
 		},
 		"azure": {
 			user: "{auth-provider: {name: azure}}", says: "auth-provider azure: kubectl and client-go have removed it",
-			hint: "use the plug-in kubelogin: kubelogin convert-kubeconfig writes it into the kubeconfig",
+			hint: "use the plug-in kubelogin; to write it into the kubeconfig, run: kubelogin convert-kubeconfig",
 		},
 		"an unknown provider": {
 			user: "{auth-provider: {name: acme}}", says: `auth-provider acme: no Auth Provider found for name "acme"`,

@@ -163,8 +163,8 @@ func (l lab) testUnpulled(t *testing.T, image string) {
 	before := l.objects(t, "rome")
 	for name, c := range map[string]struct{ image, secret, name, words string }{
 		"a tag that is not there": {image + ":v9", "right", "the registry has no such image or tag", image + ":v9: not found"},
-		"a wrong password":        {image + ":v1", "wrong", "refuses the one that it got", "401 Unauthorized"},
-		"no pull secret":          {image + ":v1", "none", "the registry asks for a password", "401 Unauthorized"},
+		"a wrong password":        {image + ":v1", "wrong", "refuses the given one", "401 Unauthorized"},
+		"no pull secret":          {image + ":v1", "none", "the registry needs a password", "401 Unauthorized"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := l.installFromRegistry(t, "rome", c.image, c.secret).want(t, exit.Preflight)
@@ -176,7 +176,7 @@ func (l lab) testUnpulled(t *testing.T, image string) {
 	}
 	t.Run("check says it, too", func(t *testing.T) {
 		got := l.both(connection{"rome", "milan"}, "check", "--pre", "--install", "--image", image+":v1").want(t, exit.Preflight)
-		if !strings.Contains(got.out, "the registry asks for a password") || !strings.Contains(got.out, "401 Unauthorized") {
+		if !strings.Contains(got.out, "the registry needs a password") || !strings.Contains(got.out, "401 Unauthorized") {
 			t.Errorf("got %q, want the node's words", got.out)
 		}
 	})

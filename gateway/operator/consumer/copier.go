@@ -154,7 +154,7 @@ func (r *copier) compare(ctx context.Context, plane *authv1beta1.Identity, all [
 	}
 	var shown authv1beta1.ResourceSliceList
 	if err := remote.List(ctx, &shown, client.InNamespace(namespace), client.MatchingLabels{peering.LabelOrigin: string(id)}); err != nil {
-		return fmt.Errorf("list what %s was asked for: %w", plane.Spec.ClusterID, err)
+		return fmt.Errorf("list the ResourceSlices on %s: %w", plane.Spec.ClusterID, err)
 	}
 	copies, gone := map[string]*authv1beta1.ResourceSlice{}, map[string]bool{}
 	for i := range shown.Items {
@@ -298,7 +298,7 @@ func (a *answers) enter(ctx context.Context, here, there string, provider *remot
 	}
 	c, err := metadata.NewForConfigAndClient(provider.Config, provider.HTTP)
 	if err != nil {
-		return fmt.Errorf("watch what a provider answers: %w", err)
+		return fmt.Errorf("watch the answers of a provider: %w", err)
 	}
 	ctx, end := context.WithCancel(context.WithoutCancel(ctx)) // the watch outlives this reconciliation
 	if a.watching == nil {

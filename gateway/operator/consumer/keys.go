@@ -38,7 +38,7 @@ func (k *keys) Start(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		ctrl.LoggerFrom(ctx).Error(err, "tries again")
+		ctrl.LoggerFrom(ctx).Error(err, "make the cluster's key")
 		select {
 		case <-ctx.Done():
 			return nil

@@ -37,7 +37,7 @@ func (r *copier) maps(ctx context.Context, remote client.Client, plane *authv1be
 		return nil // the provider runs no pods, and this cluster does not request namespaces
 	}
 	if err != nil {
-		err = fmt.Errorf("list the namespaces that %s was asked for: %w", plane.Spec.ClusterID, err)
+		err = fmt.Errorf("list the NamespaceMaps on %s: %w", plane.Spec.ClusterID, err)
 	}
 	copies := map[string]*offloadingv1beta1.NamespaceMap{}
 	for i := range shown.Items {
@@ -54,7 +54,7 @@ func (r *copier) maps(ctx context.Context, remote client.Client, plane *authv1be
 		answered := err
 		if answered == nil {
 			if lost := lostBy(m, c); len(lost) > 0 {
-				errs = append(errs, r.bringHome(ctx, plane, m.Spec.DesiredMapping, lost))
+				errs = append(errs, r.restoreLost(ctx, plane, m.Spec.DesiredMapping, lost))
 				continue
 			}
 			errs = append(errs, r.told(ctx, m, c))
@@ -79,7 +79,7 @@ func (r *copier) maps(ctx context.Context, remote client.Client, plane *authv1be
 		case over || len(c.Spec.DesiredMapping) == 0:
 			errs = append(errs, giveUp(ctx, remote, c))
 		default:
-			errs = append(errs, r.bringHome(ctx, plane, nil, c.Spec.DesiredMapping))
+			errs = append(errs, r.restoreLost(ctx, plane, nil, c.Spec.DesiredMapping))
 		}
 	}
 	return errors.Join(append(errs, err)...)
@@ -91,7 +91,7 @@ func giveUp(ctx context.Context, remote client.Client, c *offloadingv1beta1.Name
 	if len(c.Spec.DesiredMapping) > 0 {
 		c.Spec.DesiredMapping = nil
 		if err := remote.Update(ctx, c, client.FieldOwner(control.Manager)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("ask for no namespace any more with NamespaceMap %s: %w", c.Name, err)
+			return fmt.Errorf("withdraw all namespaces of NamespaceMap %s: %w", c.Name, err)
 		}
 	}
 	return control.Delete(ctx, remote, c)
@@ -126,8 +126,8 @@ func (r *copier) told(ctx context.Context, m, c *offloadingv1beta1.NamespaceMap)
 	return sayWithdrawn(ctx, r.client, m, all)
 }
 
-// bringHome adds the lost namespaces of the copy to the map here.
-func (r *copier) bringHome(ctx context.Context, plane *authv1beta1.Identity, has, lost map[string]string) error {
+// restoreLost adds the lost namespaces of the copy to the map here.
+func (r *copier) restoreLost(ctx context.Context, plane *authv1beta1.Identity, has, lost map[string]string) error {
 	mapping := maps.Clone(lost)
 	maps.Copy(mapping, has)
 	_, err := control.Apply(ctx, r.client, peering.NamespaceMap(render.Tenant{Namespace: plane.Namespace, Remote: wire.ClusterID(plane.Spec.ClusterID)}, mapping))

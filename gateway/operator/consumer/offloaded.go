@@ -53,8 +53,8 @@ func (o offered) provider() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.Namespace, Name: string(o.Spec.ClusterID)}
 }
 
-// looksAfter returns the namespaces whose pods the virtual kubelet handles.
-func (o offered) looksAfter() (all []string) {
+// handles returns the namespaces whose pods the virtual kubelet handles.
+func (o offered) handles() (all []string) {
 	for name := range strings.SplitSeq(o.Annotations[peering.AnnotationNamespaces], ",") {
 		if name != "" {
 			all = append(all, name)
@@ -116,7 +116,7 @@ func (o offloadings) plan(now time.Time) offloadingPlan {
 	// reports the reason on the pods. It needs its RoleBinding in the namespace for this. The RoleBinding
 	// does not exist if the namespace is being deleted.
 	for _, node := range o.nodes {
-		for _, namespace := range node.looksAfter() {
+		for _, namespace := range node.handles() {
 			if _, holds := node.holds[namespace]; holds && o.may(namespace) && !slices.Contains(p.namespaces[node.key()], namespace) {
 				p.nodes[namespace] = append(p.nodes[namespace], node.key())
 				p.namespaces[node.key()] = append(p.namespaces[node.key()], namespace)
@@ -180,7 +180,7 @@ func (o offloadings) refused() map[types.NamespacedName]map[string]string {
 			return cmp.Or(rank(a)-rank(b), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Namespace, b.Namespace))
 		})
 		for _, n := range asks[min(len(asks), offload.MostMapped):] {
-			refused[n.Namespace] = fmt.Sprintf("%d namespaces are the most that a provider has for one cluster: unoffload another one", offload.MostMapped)
+			refused[n.Namespace] = fmt.Sprintf("%d namespaces of one cluster are the most on a provider: unoffload another one", offload.MostMapped)
 		}
 	}
 	return out
@@ -232,7 +232,7 @@ func (o offloadings) keep(p offloadingPlan) {
 				p.left[key] = append(p.left[key], namespace)
 			}
 			for _, node := range o.nodes { // the pods of the namespace keep running, too
-				if node.provider() == key && slices.Contains(node.looksAfter(), namespace) {
+				if node.provider() == key && slices.Contains(node.handles(), namespace) {
 					p.nodes[namespace] = append(p.nodes[namespace], node.key())
 					p.namespaces[node.key()] = append(p.namespaces[node.key()], namespace)
 				}

@@ -30,9 +30,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// nodeOf is a virtual node that looks after these namespaces.
-func nodeOf(name, provider string, looksAfter ...string) offered {
-	v := &offloadingv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-" + provider, Name: name, Annotations: map[string]string{peering.AnnotationNamespaces: strings.Join(looksAfter, ",")}}}
+// nodeOf returns a virtual node that handles these namespaces.
+func nodeOf(name, provider string, handles ...string) offered {
+	v := &offloadingv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-" + provider, Name: name, Annotations: map[string]string{peering.AnnotationNamespaces: strings.Join(handles, ",")}}}
 	v.Spec.ClusterID = corev1beta1.ClusterID(provider)
 	return offered{VirtualNode: v, labels: map[string]string{"name": name, "region": provider}}
 }
@@ -113,7 +113,7 @@ func TestOneNamespaceBlocksNoOther(t *testing.T) {
 	}{
 		long:     {offloadingv1beta1.AllFailedOffloadingPhaseType, "would have 65 letters"},
 		"chosen": {offloadingv1beta1.AllFailedOffloadingPhaseType, "would have 64 letters"},
-		"newest": {offloadingv1beta1.SomeFailedOffloadingPhaseType, "100 namespaces are the most"},
+		"newest": {offloadingv1beta1.SomeFailedOffloadingPhaseType, "100 namespaces of one cluster are the most"},
 		"there":  {offloadingv1beta1.InProgressOffloadingPhaseType, "is selected"},
 	} {
 		got := p.statuses[types.NamespacedName{Namespace: namespace, Name: peering.OffloadingName}]

@@ -94,7 +94,7 @@ func (r *offloader) read(ctx context.Context) (in offloadings, err error) {
 		r.client.List(ctx, &nodes, client.MatchingLabels{wire.LabelManagedBy: wire.OperatorName}),
 		r.client.List(ctx, &mapped, client.MatchingLabels{wire.LabelManagedBy: wire.OperatorName, peering.LabelReplication: "true"}))
 	if err != nil {
-		return in, fmt.Errorf("list what there is of offloaded namespaces: %w", err)
+		return in, fmt.Errorf("list the objects of offloaded namespaces: %w", err)
 	}
 	in.offered, in.maps, in.slices, in.taken = offered.Items, mapped.Items, asked.Items, map[string]bool{}
 	for _, b := range rights.Items {
@@ -135,7 +135,7 @@ func offering(v *offloadingv1beta1.VirtualNode, n *corev1.Node) offered {
 
 // leaves reports whether the virtual kubelet handles a namespace that is not offloaded to its node any more.
 func (o offered) leaves(all []offloadingv1beta1.NamespaceOffloading) bool {
-	return slices.ContainsFunc(o.looksAfter(), func(namespace string) bool {
+	return slices.ContainsFunc(o.handles(), func(namespace string) bool {
 		return !slices.ContainsFunc(all, func(n offloadingv1beta1.NamespaceOffloading) bool {
 			return n.Namespace == namespace && n.DeletionTimestamp == nil && selects(n.Spec.ClusterSelector, o.labels)
 		})
@@ -221,7 +221,7 @@ func sayWithdrawn(ctx context.Context, c client.Client, m *offloadingv1beta1.Nam
 	before := m.DeepCopy()
 	peering.SetWithdrawn(m, all)
 	if err := c.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(control.Manager)); err != nil {
-		return fmt.Errorf("say what NamespaceMap %s/%s withdraws: %w", m.Namespace, m.Name, err)
+		return fmt.Errorf("write the withdrawals of NamespaceMap %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func (r *offloader) tell(ctx context.Context, n offered, namespaces []string) er
 		delete(n.Annotations, peering.AnnotationNamespaces)
 	}
 	if err := r.client.Patch(ctx, n.VirtualNode, client.MergeFrom(before), client.FieldOwner(control.Manager)); err != nil {
-		return fmt.Errorf("tell virtual node %s of its namespaces: %w", n.Name, err)
+		return fmt.Errorf("write the namespaces of virtual node %s: %w", n.Name, err)
 	}
 	return nil
 }

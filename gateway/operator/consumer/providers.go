@@ -121,9 +121,9 @@ func (k *keys) reach(ctx context.Context, i *authv1beta1.Identity) (*remote.Clus
 // has answered. It also stores the provider's CA. It keeps the address of the API server, because an admin
 // has set it.
 func (p *Providers) renew(ctx context.Context, provider *remote.Cluster, i *authv1beta1.Identity) error {
-	abroad := provider.API
+	api := provider.API
 	o := &authv1beta1.Renew{ObjectMeta: metav1.ObjectMeta{Namespace: *i.Spec.Namespace, Name: i.Name}}
-	err := abroad.Get(ctx, client.ObjectKeyFromObject(o), o)
+	err := api.Get(ctx, client.ObjectKeyFromObject(o), o)
 	if apierrors.IsNotFound(err) {
 		id, iderr := control.ClusterID(ctx, p.reader, p.home)
 		if iderr != nil {
@@ -134,7 +134,7 @@ func (p *Providers) renew(ctx context.Context, provider *remote.Cluster, i *auth
 			peering.LabelDestination: string(i.Spec.ClusterID),
 		}
 		o.Spec = authv1beta1.RenewSpec{ConsumerClusterID: corev1beta1.ClusterID(id), IdentityType: authv1beta1.ControlPlaneIdentityType}
-		err = abroad.Create(ctx, o, client.FieldOwner(control.Manager))
+		err = api.Create(ctx, o, client.FieldOwner(control.Manager))
 	}
 	if err != nil {
 		return fmt.Errorf("ask %s for another certificate: %w", i.Spec.ClusterID, err)
@@ -147,7 +147,7 @@ func (p *Providers) renew(ctx context.Context, provider *remote.Cluster, i *auth
 	if err := p.client.Patch(ctx, i, client.MergeFrom(before), client.FieldOwner(control.Manager)); err != nil {
 		return fmt.Errorf("renew Identity %s/%s: %w", i.Namespace, i.Name, err)
 	}
-	return client.IgnoreNotFound(abroad.Delete(ctx, o))
+	return client.IgnoreNotFound(api.Delete(ctx, o))
 }
 
 // another reports whether the answer to a slice shows that the provider has replaced its certificate

@@ -133,7 +133,7 @@ func (r *virtualNodes) ask(ctx context.Context, p peering.NodeProgram, ip string
 		return nil, fmt.Errorf("ask for certificate %s: %w", want.Name, err)
 	}
 	want.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
-		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "VirtualNode", Message: "the operator has asked for it, for the program of a virtual node",
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "VirtualNode", Message: "the operator has requested it for a virtual kubelet",
 		LastUpdateTime: metav1.Now(),
 	}}
 	if err := r.client.SubResource("approval").Update(ctx, want, client.FieldOwner(control.Manager)); err != nil {

@@ -86,7 +86,7 @@ func (r *strays) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if err := kept.List(ctx, &pods); err != nil {
 		return ctrl.Result{}, nil //nolint:nilerr // the cache was stopped meanwhile. If the node is still wanted, its next cache sends events for all pods
 	}
-	mine := offered{VirtualNode: v}.looksAfter()
+	mine := offered{VirtualNode: v}.handles()
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; !slices.Contains(mine, pod.Namespace) {
 			if err := r.look(ctx, pod, v.Name); err != nil {
@@ -103,7 +103,7 @@ func (r *strays) look(ctx context.Context, pod *corev1.Pod, node string) error {
 	case a.Forget:
 		err := r.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("let pod %s/%s go: %w", pod.Namespace, pod.Name, err)
+			return fmt.Errorf("remove pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 	case a.Status != nil && pod.Status.Phase == corev1.PodPending:
 		before := pod.DeepCopy()

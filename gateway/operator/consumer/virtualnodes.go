@@ -152,7 +152,7 @@ func (r *virtualNodes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	live := s.UID != "" && s.DeletionTimestamp == nil && !peering.FromConsumer(s) && s.Spec.ProviderClusterID != nil
 	switch {
 	case v.UID != "" && v.Labels[wire.LabelManagedBy] != wire.OperatorName:
-		why := fmt.Errorf("%sa virtual node is made of a ResourceSlice of its name with annotation %s=true, and of nothing else", wire.ProblemRefused, peering.AnnotationVirtualNode)
+		why := fmt.Errorf("%sa virtual node needs a ResourceSlice of the same name with annotation %s=true", wire.ProblemRefused, peering.AnnotationVirtualNode)
 		return ctrl.Result{}, errors.Join(r.unlist(ctx, req.NamespacedName), control.Complain(ctx, r.client, r.recorder, v, why))
 	case !live || !peering.CreatesNode(s) || v.DeletionTimestamp != nil:
 		return ctrl.Result{}, r.remove(ctx, req.NamespacedName, v)
@@ -313,7 +313,7 @@ func (r *virtualNodes) address(ctx context.Context, p peering.NodeProgram, n *co
 	before := n.DeepCopy()
 	n.Status.Addresses, n.Status.DaemonEndpoints = want.Status.Addresses, want.Status.DaemonEndpoints
 	if err := r.client.Status().Patch(ctx, n, client.MergeFrom(before), client.FieldOwner(control.Manager)); err != nil {
-		return "", fmt.Errorf("say where the program of Node %s listens: %w", n.Name, err)
+		return "", fmt.Errorf("write the address of the virtual kubelet of Node %s: %w", n.Name, err)
 	}
 	return at, nil
 }
@@ -344,7 +344,7 @@ func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*core
 	}
 	if !equality.Semantic.DeepEqual(before, n) {
 		if err := r.client.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(control.Manager)); err != nil {
-			return nil, fmt.Errorf("put Node %s right: %w", n.Name, err)
+			return nil, fmt.Errorf("repair Node %s: %w", n.Name, err)
 		}
 	}
 	return control.Apply(ctx, r.client, p.Lent())

@@ -35,7 +35,7 @@ func Complain(ctx context.Context, c client.Client, recorder events.EventRecorde
 	}
 	o.SetAnnotations(annotations)
 	if err := c.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner(Manager)); err != nil {
-		return fmt.Errorf("say what is wrong with %s: %w", apply.Name(o), err)
+		return fmt.Errorf("write the problem of %s: %w", apply.Name(o), err)
 	}
 	return nil
 }

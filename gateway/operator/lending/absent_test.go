@@ -111,7 +111,7 @@ func (w *pair) settled(t *testing.T) {
 		return o.Status.OffloadingPhase == offloadingv1beta1.ReadyOffloadingPhaseType && o.Status.ObservedGeneration == o.Generation
 	})
 	until(t, w.rome, member(), "ready, and nothing is left", func(n *corev1.Node) bool {
-		return says(corev1.NodeReady, corev1.ConditionTrue, "")(n) && says(peering.ConditionLeftovers, corev1.ConditionFalse, "milan has nothing of this node")(n)
+		return says(corev1.NodeReady, corev1.ConditionTrue, "")(n) && says(peering.ConditionLeftovers, corev1.ConditionFalse, "milan has no unowned objects of this node")(n)
 	})
 	for _, name := range []string{"web", "db"} {
 		until(t, w.rome, onMilan("demo", name), "running", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && isReady(p) })

@@ -375,7 +375,7 @@ func (w *pair) testAnotherKey(t *testing.T) {
 		ID: "rome", Request: other.request, Signature: tenant.Spec.Signature, ProxyURL: w.proxy,
 	}))
 	until(t, w.milan, tenant, "refused", func(o *authv1beta1.Tenant) bool {
-		return strings.Contains(o.Annotations[wire.AnnotationProblem], "its signature is not one of this namespace's present nonce")
+		return strings.Contains(o.Annotations[wire.AnnotationProblem], "its signature is not valid for this namespace's present nonce")
 	})
 	untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: wire.ConsumerAccessName}})
 	w.rome.stop()

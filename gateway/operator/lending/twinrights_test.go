@@ -270,12 +270,12 @@ var hostile = map[string]struct {
 	"a hook to another": {"lifecycle.preStop.httpGet.host: ", "", func(p *corev1.PodSpec) {
 		p.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "127.0.0.1", Port: intstr.FromInt32(10250)}}}
 	}},
-	"away from all others": {"namespaceSelector: ", "affinity: pods of other namespaces", func(p *corev1.PodSpec) {
+	"away from all others": {"namespaceSelector: ", "affinity: terms for pods of other namespaces", func(p *corev1.PodSpec) {
 		p.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			TopologyKey: corev1.LabelHostname, NamespaceSelector: &metav1.LabelSelector{}, LabelSelector: &metav1.LabelSelector{},
 		}}}}
 	}},
-	"near to a namespace": {"namespaces: ", "affinity: pods of other namespaces", func(p *corev1.PodSpec) {
+	"near to a namespace": {"namespaces: ", "affinity: terms for pods of other namespaces", func(p *corev1.PodSpec) {
 		p.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
 			Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, Namespaces: []string{"kube-system"}},
 		}}}}

@@ -453,7 +453,7 @@ func (w *pair) testNodeByHand(t *testing.T) {
 	v.Spec = offloadingv1beta1.VirtualNodeSpec{ClusterID: "milan", CreateNode: new(true), KubeconfigSecretRef: &corev1.LocalObjectReference{Name: "kubeconfig-controlplane-milan"}}
 	w.rome.create(v)
 	until(t, w.rome, v, "refused", func(v *offloadingv1beta1.VirtualNode) bool {
-		return strings.Contains(v.Annotations[wire.AnnotationProblem], "is made of a ResourceSlice of its name")
+		return strings.Contains(v.Annotations[wire.AnnotationProblem], "needs a ResourceSlice of the same name")
 	})
 	if err := w.rome.Get(t.Context(), client.ObjectKey{Namespace: v.Namespace, Name: "vk-mine"}, &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
 		t.Errorf("it has a program (%v)", err)

@@ -106,10 +106,10 @@ func (r *signer) certificate(ctx context.Context, of peering.Certified, stored *
 	// A signer may have signed a certificate that differs from the request.
 	c, err := peering.Certificate(request.Status.Certificate)
 	if err != nil {
-		return certificate, signing.RefusedAgain, fmt.Errorf("what was signed can't be read: %w", err)
+		return certificate, signing.RefusedAgain, fmt.Errorf("the signed certificate can't be read: %w", err)
 	}
 	if s := c.Subject; !of.Certifies(request.Status.Certificate) || s.CommonName != of.User || len(s.Organization) != 1 || s.Organization[0] != of.Group {
-		return certificate, signing.RefusedAgain, fmt.Errorf("what was signed is for %s, not for what was asked", c.Subject)
+		return certificate, signing.RefusedAgain, fmt.Errorf("the signed certificate is for %s, not for the requested name", c.Subject)
 	}
 	keep := of.Secret(request.Status.Certificate)
 	metav1.SetMetaDataAnnotation(&keep.ObjectMeta, peering.AnnotationAuthority, mark)
@@ -142,7 +142,7 @@ func (r *signer) request(ctx context.Context, of peering.Certified, name string)
 	}
 	live.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "TenantAccepted",
-		Message: fmt.Sprintf("%s is of a Tenant that has signed its nonce", of.Key()), LastUpdateTime: metav1.Now(),
+		Message: fmt.Sprintf("the Tenant of %s has signed its nonce", of.Key()), LastUpdateTime: metav1.Now(),
 	}}
 	if err := r.client.SubResource("approval").Update(ctx, live, client.FieldOwner(control.Manager)); err != nil {
 		return nil, fmt.Errorf("approve request %s: %w", name, err)

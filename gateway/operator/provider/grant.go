@@ -58,7 +58,7 @@ func (p budget) fits(name corev1.ResourceName, q resource.Quantity) error {
 
 // grant returns the amounts that a consumer gets for a request. Each budget must have enough for all of the
 // request. Otherwise the consumer gets nothing, and why names the first resource that is missing.
-func grant(asked corev1.ResourceList, purses []budget) (granted corev1.ResourceList, why error) {
+func grant(asked corev1.ResourceList, budgets []budget) (granted corev1.ResourceList, why error) {
 	granted = corev1.ResourceList{}
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		q := asked[name]
@@ -68,7 +68,7 @@ func grant(asked corev1.ResourceList, purses []budget) (granted corev1.ResourceL
 		if whole := resource.NewQuantity(q.Value(), q.Format); name != corev1.ResourceCPU && q.Cmp(*whole) != 0 {
 			return nil, fmt.Errorf("%s: %s is not a whole number", name, q.String())
 		}
-		for _, p := range purses {
+		for _, p := range budgets {
 			if err := p.fits(name, q); err != nil {
 				return nil, err
 			}
@@ -79,7 +79,7 @@ func grant(asked corev1.ResourceList, purses []budget) (granted corev1.ResourceL
 		if _, named := asked[name]; named {
 			continue
 		}
-		for _, p := range purses {
+		for _, p := range budgets {
 			if left, _, bounds := p.left(name); bounds && left.Cmp(q) < 0 {
 				q = left
 			}
@@ -99,11 +99,11 @@ func grant(asked corev1.ResourceList, purses []budget) (granted corev1.ResourceL
 	return granted, nil
 }
 
-// stays reports whether an earlier grant still fits the limits that admins have set. Capacities of nodes do
-// not count: nodes come and go, and grants stay.
-func stays(granted corev1.ResourceList, purses []budget) bool {
+// stays reports whether an earlier grant still fits the limits that admins have set. The capacity of nodes
+// does not count, because grants stay although nodes come and go.
+func stays(granted corev1.ResourceList, budgets []budget) bool {
 	for name, q := range granted {
-		for _, p := range purses {
+		for _, p := range budgets {
 			if !p.only && p.fits(name, q) != nil {
 				return false
 			}

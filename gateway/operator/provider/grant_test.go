@@ -28,10 +28,10 @@ func TestNothingIsLentTwice(t *testing.T) {
 		less[name] = q
 	}
 	for name, c := range map[string]struct {
-		asked  corev1.ResourceList
-		purses []budget
-		want   string // granted
-		why    string
+		asked   corev1.ResourceList
+		budgets []budget
+		want    string // granted
+		why     string
 	}{
 		"nothing named":         {nil, []budget{nodes(large, "")}, "cpu=4 memory=8Gi pods=110 ephemeral-storage=20Gi", ""},
 		"nothing named, little": {nil, []budget{nodes("cpu=3 memory=2Gi", "cpu=2")}, "cpu=1 memory=2Gi", ""},
@@ -52,7 +52,7 @@ func TestNothingIsLentTwice(t *testing.T) {
 		"without end":           {lendingtest.Amounts(t, "cpu=1 memory=1e40"), []budget{nodes(large, "")}, "", "memory: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, why := grant(c.asked, c.purses)
+			got, why := grant(c.asked, c.budgets)
 			if (why != nil) != (c.why != "") || why != nil && !strings.Contains(why.Error(), c.why) {
 				t.Fatalf("got %v (%v), want %q", got, why, c.why)
 			}

@@ -77,7 +77,7 @@ func setUpMapped(mgr ctrl.Manager, recorder events.EventRecorder, home string, s
 		o.Cache = caches()
 	})
 	if err != nil {
-		return nil, fmt.Errorf("watch what runs for consumers: %w", err)
+		return nil, fmt.Errorf("watch the objects of consumers: %w", err)
 	}
 	b := base{client: here.GetClient(), peers: mgr.GetClient(), reader: mgr.GetAPIReader(), cache: here.GetCache(), recorder: recorder, home: home, seen: seen}
 	books := newLedger(b)

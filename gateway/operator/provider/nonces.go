@@ -41,7 +41,7 @@ func (r *nonces) setup(mgr ctrl.Manager, secrets <-chan event.GenericEvent) erro
 func (r *nonces) beside(ctx context.Context, o client.Object) (out []reconcile.Request) {
 	all, err := noncesIn(ctx, r.client, o.GetNamespace())
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "does not renew nonces")
+		ctrl.LoggerFrom(ctx).Error(err, "list nonces")
 	}
 	for i := range all {
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all[i])})

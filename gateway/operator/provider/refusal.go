@@ -70,7 +70,7 @@ func (in *inputs) refusal() (nonce *corev1.Secret, why error) {
 	if s := in.signed(); s != nil {
 		return s, nil
 	}
-	return nil, errors.New("its signature is not one of this namespace's present nonce by its key: the consumer has to sign the present one")
+	return nil, errors.New("its signature is not valid for this namespace's present nonce and its key: the consumer has to sign the present nonce")
 }
 
 // signed returns the nonce that the Tenant has signed; nil without a valid signature. Without one, the

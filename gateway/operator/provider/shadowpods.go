@@ -279,7 +279,7 @@ func (r *shadowPods) meet(ctx context.Context, in *asked) (ctrl.Result, error) {
 		return ctrl.Result{RequeueAfter: cacheAgain}, nil
 	}
 	r.books.release(ctx, in.books, in.key, in.tenant.granted)
-	return ctrl.Result{RequeueAfter: shadowAgain}, r.complain(ctx, in.shadow, errors.New("there is a pod of this name already, which was made of no ShadowPod"))
+	return ctrl.Result{RequeueAfter: shadowAgain}, r.complain(ctx, in.shadow, errors.New("a pod of this name exists already, and was not made from a ShadowPod"))
 }
 
 // refused writes the API server's refusal into the ShadowPod. It compares only the beginning of the message,
@@ -301,8 +301,8 @@ func (r *shadowPods) refused(ctx context.Context, in *asked, why error) (ctrl.Re
 		if time.Since(in.shadow.CreationTimestamp.Time) < laggingTime {
 			return ctrl.Result{RequeueAfter: laggingAgain}, nil
 		}
-		return ctrl.Result{RequeueAfter: accessAgain}, r.complain(ctx, in.shadow, errors.New("the quota of its namespace has not counted yet what has ended there"))
-	case young && says("pods is forbidden: User "): // an API server takes a moment to act on a binding
+		return ctrl.Result{RequeueAfter: accessAgain}, r.complain(ctx, in.shadow, errors.New("the quota of its namespace still counts pods that have ended"))
+	case young && says("pods is forbidden: User "): // an API server needs a moment until a new binding has an effect
 		return ctrl.Result{RequeueAfter: laggingAgain}, nil
 	case says("error looking up service account") || says("status unknown for quota"):
 		again := laggingAgain

@@ -240,7 +240,7 @@ func (in *sliceRequest) refusal(of peering.Certified) error {
 	case s.Spec.ProviderClusterID != nil && string(*s.Spec.ProviderClusterID) != string(in.home):
 		return fmt.Errorf("it asks cluster %s, and this is %s", *s.Spec.ProviderClusterID, in.home)
 	case len(validation.IsDNS1123Subdomain(s.Name)) > 0 || len(s.Name) > validation.LabelValueMaxLength:
-		return fmt.Errorf("its name is no name of a node of at most %d letters", validation.LabelValueMaxLength)
+		return fmt.Errorf("its name is no valid name of a node with at most %d letters", validation.LabelValueMaxLength)
 	}
 	// Two users can get the same name, because a name ends in a hash of only 48 bits, and admins choose
 	// cluster IDs freely. If the other Tenant is younger, it is refused instead of this slice.
@@ -264,20 +264,20 @@ func (in *sliceRequest) before(t *authv1beta1.Tenant) bool {
 func (in *sliceRequest) resources() (corev1.ResourceList, error) {
 	s := in.slice
 	if class := s.Spec.Class; class != authv1beta1.ResourceSliceClassDefault && class != authv1beta1.ResourceSliceClassUnknown {
-		return nil, fmt.Errorf("class %q is nobody's here: want %q", class, authv1beta1.ResourceSliceClassDefault)
+		return nil, fmt.Errorf("no controller here handles class %q: want %q", class, authv1beta1.ResourceSliceClassDefault)
 	}
-	purses, err := in.budgets()
+	budgets, err := in.budgets()
 	if err != nil {
 		return nil, err
 	}
 	c := peering.Condition(s, authv1beta1.ResourceSliceConditionTypeResources)
-	if peering.Answered(s) && c != nil && c.Status == authv1beta1.ResourceSliceConditionAccepted && stays(s.Status.Resources, purses) {
+	if peering.Answered(s) && c != nil && c.Status == authv1beta1.ResourceSliceConditionAccepted && stays(s.Status.Resources, budgets) {
 		return s.Status.Resources, nil
 	}
 	if in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned {
 		return nil, fmt.Errorf("an admin has cordoned tenant %s: it gets nothing more", in.tenant.Name)
 	}
-	return grant(s.Spec.Resources, purses)
+	return grant(s.Spec.Resources, budgets)
 }
 
 func (in *sliceRequest) budgets() ([]budget, error) {
@@ -285,7 +285,7 @@ func (in *sliceRequest) budgets() ([]budget, error) {
 	for _, of := range spent {
 		add(all, of)
 	}
-	purses := []budget{
+	budgets := []budget{
 		{whose: "the nodes of " + string(in.home), holds: capacity(in.nodes), spent: all, only: true},
 		{whose: "all consumers together may", holds: in.lend, spent: all},
 	}
@@ -294,9 +294,9 @@ func (in *sliceRequest) budgets() ([]budget, error) {
 		if err != nil {
 			return nil, fmt.Errorf("annotation %s of its Tenant: %w", peering.AnnotationLend, err)
 		}
-		purses = append(purses, budget{whose: string(in.tenant.Spec.ClusterID) + " may", holds: most, spent: spent[in.slice.Namespace]})
+		budgets = append(budgets, budget{whose: string(in.tenant.Spec.ClusterID) + " may", holds: most, spent: spent[in.slice.Namespace]})
 	}
-	return purses, nil
+	return budgets, nil
 }
 
 // granted returns the sums of the resources that the other slices were granted, by tenant namespace.
@@ -389,7 +389,7 @@ func (r *grants) answer(ctx context.Context, s *authv1beta1.ResourceSlice, a ans
 	before = s.DeepCopy()
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, peering.AnnotationJudged, generation)
 	if err := r.client.Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(control.Manager)); err != nil {
-		return fmt.Errorf("say what of ResourceSlice %s/%s was judged: %w", s.Namespace, s.Name, err)
+		return fmt.Errorf("write the judged generation of ResourceSlice %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	return nil
 }

@@ -195,7 +195,7 @@ func (r *signer) strangers(ctx context.Context, of wire.ClusterID) (map[string]s
 	var cluster rbacv1.ClusterRoleBindingList
 	var namespaced rbacv1.RoleBindingList
 	if err := errors.Join(r.reader.List(ctx, &cluster), r.reader.List(ctx, &namespaced)); err != nil {
-		return nil, fmt.Errorf("list who has rights already: %w", err)
+		return nil, fmt.Errorf("list the bindings of this cluster: %w", err)
 	}
 	return strangers(cluster.Items, namespaced.Items, of), nil
 }
@@ -306,7 +306,7 @@ func (r *tenants) forget(ctx context.Context, key client.ObjectKey) error {
 		errs = append(errs, r.unfence(ctx, key))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("remove what Tenant %s had: %w", key, err)
+		return fmt.Errorf("remove the objects of Tenant %s: %w", key, err)
 	}
 	return nil
 }

@@ -55,9 +55,9 @@ func containsAll(all, some []networkingv1beta1.CIDR) bool {
 func Additional(agreed, said networkingv1beta1.ClusterConfigCIDR) (more []networkingv1beta1.CIDR, err error) {
 	switch {
 	case !containsAll(said.Pod, agreed.Pod):
-		return nil, errors.New("ranges are missing that there were")
+		return nil, errors.New("former ranges are missing")
 	case !containsAll(said.External, agreed.External) || !containsAll(agreed.External, said.External):
-		return nil, errors.New("the external ranges are other ones")
+		return nil, errors.New("the external ranges differ")
 	case len(said.Pod) > maxRanges:
 		return nil, fmt.Errorf("%d ranges are too many", len(said.Pod))
 	}
@@ -82,9 +82,9 @@ func Additional(agreed, said networkingv1beta1.ClusterConfigCIDR) (more []networ
 		case err != nil || !p.Addr().Is4() || p != p.Masked():
 			return nil, fmt.Errorf("%q: %w", c, ipam.ErrInvalid)
 		case p.Bits() < shortest:
-			return nil, fmt.Errorf("%s is larger than the ranges that there are", c)
+			return nil, fmt.Errorf("%s is larger than the present ranges", c)
 		case slices.ContainsFunc(known, p.Overlaps):
-			return nil, fmt.Errorf("%s overlaps another one of the peer's", c)
+			return nil, fmt.Errorf("%s overlaps another range of the peer", c)
 		}
 		known, more = append(known, p), append(more, c)
 	}

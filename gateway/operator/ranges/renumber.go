@@ -104,7 +104,7 @@ func NewMoves(ctx context.Context, c client.Reader, conf *networkingv1beta1.Conf
 	}
 	told, err := wire.ParseAliases(conf)
 	if err != nil || len(told) == 0 {
-		return m, nil //nolint:nilerr // what is not readable is told again
+		return m, nil //nolint:nilerr // an annotation that can't be read is written again
 	}
 	m.told = told
 	m.lacking, err = lacking(ctx, c, conf, m.told)
@@ -224,7 +224,7 @@ func lacking(ctx context.Context, c client.Reader, conf *networkingv1beta1.Confi
 	var out []string
 	for i := range fabrics.Items {
 		if has, err := wire.Also(&fabrics.Items[i]); err != nil || lacks(has) {
-			return []string{"the operator, which has not told the nodes yet"}, nil //nolint:nilerr // what is not readable is told again
+			return []string{"the operator, which has not announced them to the nodes yet"}, nil //nolint:nilerr // an annotation that can't be read is written again
 		}
 	}
 	var connections networkingv1beta1.ConnectionList

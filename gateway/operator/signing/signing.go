@@ -52,7 +52,7 @@ func (a Authority) Mark(ctx context.Context) (string, error) {
 	m := &corev1.ConfigMap{}
 	err = a.Clients.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"}, m)
 	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("read by which authorities clients are known: %w", err)
+		return "", fmt.Errorf("read the certificate authorities of clients: %w", err)
 	}
 	if others := m.Data["client-ca-file"]; !bytes.Contains(ca, bytes.TrimSpace([]byte(others))) {
 		ca = append(ca, others...)
@@ -84,7 +84,7 @@ func (a Authority) News(every time.Duration, all func(context.Context) []reconci
 				}
 				is, err := a.Mark(ctx)
 				if err != nil {
-					ctrl.LoggerFrom(ctx).Error(err, "tries again")
+					ctrl.LoggerFrom(ctx).Error(err, "read the certificate authorities")
 					continue
 				}
 				if is != was {

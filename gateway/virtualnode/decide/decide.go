@@ -101,8 +101,8 @@ func (v View) Decide(pod *corev1.Pod, shadow *Shadow, copied *corev1.Pod, now ti
 		}
 	case shadow.Problem != "":
 		a.Status = waiting(pod, peering.ReasonRefused, v.Provider+": "+shadow.Problem, now)
-	case ended(shadow.Phase): // it has ended unseen, its remote pod is gone, and no other one is created
-		a.Status = waiting(pod, peering.ReasonEnded, v.Provider+" says that it has ended, and has its pod no more: how its containers ended is not known", now)
+	case ended(shadow.Phase): // the pod has ended, but its remote pod is gone, and no other one is created
+		a.Status = waiting(pod, peering.ReasonEnded, v.Provider+" reports that it has ended, and has deleted its pod: the results of its containers are not known", now)
 		a.Status.Phase = shadow.Phase
 	default:
 		a.Status = waiting(pod, peering.ReasonAsked, v.Provider+" was asked to run it", now)

@@ -368,7 +368,7 @@ func TestWhatIsToBeDoneForAPod(t *testing.T) {
 func TestAPodThatEndedUnseenHasEnded(t *testing.T) {
 	for _, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed} {
 		a := view.Decide(pod(), &Shadow{UID: "s1", Of: "u1", Phase: phase}, nil, start)
-		if a.Status == nil || a.Status.Phase != phase || !strings.Contains(a.Status.Message, "milan says that it has ended") || a.Ask {
+		if a.Status == nil || a.Status.Phase != phase || !strings.Contains(a.Status.Message, "milan reports that it has ended") || a.Ask {
 			t.Errorf("got %+v, want %s", a, phase)
 		}
 	}

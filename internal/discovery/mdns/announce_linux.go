@@ -26,7 +26,7 @@ import (
 func Announce(ctx context.Context, log *slog.Logger, address netip.Addr, c discovery.Cluster) {
 	for ctx.Err() == nil {
 		if err := announce(ctx, log, address, c); ctx.Err() == nil {
-			log.Error("the cluster can't be announced in the LAN; it is tried again", "address", address, "error", err)
+			log.Error("the cluster can't be announced in the LAN now", "address", address, "error", err)
 			sleep.For(ctx, retry)
 		}
 	}

@@ -113,7 +113,7 @@ func EachPair[T fmt.Stringer](ctx context.Context, out io.Writer, all []T, conne
 	case first == nil:
 		return nil
 	}
-	fmt.Fprintf(out, "\n%d of %d peerings are not connected; the same command goes on with them\n", failed, len(all))
+	fmt.Fprintf(out, "\n%d of %d peerings are not connected; the same command continues with them\n", failed, len(all))
 	return exit.Verdict(exit.Code(first))
 }
 

@@ -56,7 +56,7 @@ func (l *PeerFileOut) Write(content peerfile.File) error {
 // AddFingerprint adds the flag for the fingerprint that the other admin has
 // named.
 func AddFingerprint(cmd *cobra.Command, fingerprint *string) {
-	cmd.Flags().StringVar(fingerprint, "fingerprint", "", "refuse a file with another fingerprint than this, which the other admin has told")
+	cmd.Flags().StringVar(fingerprint, "fingerprint", "", "fingerprint that the other admin has named; a file with another one is refused")
 }
 
 // ReadPeerFile reads a file of one kind. The file must still be valid, and must

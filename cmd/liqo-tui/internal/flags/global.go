@@ -58,7 +58,7 @@ func (g *Global) Validate() error {
 		errs = append(errs, fmt.Errorf("--verbose %d: want 0 to 10", g.Verbosity))
 	}
 	if g.Verbosity > 0 && g.LogFile == "" {
-		errs = append(errs, errors.New("--verbose: give --log-file too, for what it logs must not land among results"))
+		errs = append(errs, errors.New("--verbose: also give --log-file, because log lines must not mix with results"))
 	}
 	if len(errs) > 0 {
 		return exit.UsageError{Err: errors.Join(errs...)}

@@ -143,7 +143,7 @@ func mergeKustomization(path string, text []byte) ([]byte, error) {
 		// checked.
 		var now resources
 		if err := yaml.Unmarshal(old, &now); err != nil || !sameSet(now.Resources, have.Resources) {
-			return nil, fmt.Errorf("%s: add %s to its resources yourself: the way that they are written is not understood", path, resource)
+			return nil, fmt.Errorf("%s: add %s to its resources yourself: their notation is not understood", path, resource)
 		}
 	}
 	return old, nil

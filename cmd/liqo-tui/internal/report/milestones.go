@@ -51,10 +51,10 @@ func milestones(f flows.Facts) []milestone {
 
 func softwareText(c flows.ClusterFacts) string {
 	if why := c.Unseen(); why != "" {
-		return "what connects it is not known: " + why
+		return "unknown operator: " + why
 	}
 	if !c.Can().Connect {
-		return "nothing that connects it is installed"
+		return "no operator is installed"
 	}
 	return "connected by " + c.Software.String()
 }

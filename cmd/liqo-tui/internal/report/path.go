@@ -63,7 +63,7 @@ func longestField(fields map[string]any, rest string) (key, after string) {
 func whatIsThere(at any) string {
 	fields, ok := at.(map[string]any)
 	if !ok {
-		return "what is before it has no fields"
+		return "the value before it has no fields"
 	}
 	if len(fields) == 0 {
 		return "it is empty"
