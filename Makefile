@@ -58,7 +58,7 @@ bin/release/liqo-gateway.tar: $(SOURCES) bin/image
 	bin/image -o $@ -tag $(IMAGE) linux/amd64:bin/release/amd64/liqo-gateway=/liqo-gateway \
 		linux/arm64:bin/release/arm64/liqo-gateway=/liqo-gateway linux/arm/v7:bin/release/arm/liqo-gateway=/liqo-gateway -- /liqo-gateway
 
-release: ## Build all that a release consists of into dist/, twice, and try it: REGISTRY=ghcr.io/me has programs name their image
+release: ## Build all files of a release into dist/, twice, and try them. REGISTRY=ghcr.io/me sets the image in programs
 	@build/release.sh dist
 	@build/reproduce.sh dist
 	cd build/release && RELEASE=$(CURDIR)/dist go test -count=1 -tags release .
@@ -163,7 +163,7 @@ bin/liqo-%/version: testdata/liqo/%/go.mod testdata/liqo/%/go.sum testdata/liqo/
 lab-up: lab-of-two ## Bring two clusters up: rome and milan
 	bin/lab up
 
-lab-down: ## Take the clusters down; nothing is left behind
+lab-down: ## Remove the clusters completely
 	@if [ -x bin/lab ]; then bin/lab down; fi
 
 demo: lab-of-two build ## Two clusters, connected: from nothing to pods that reach each other
@@ -175,10 +175,10 @@ check: ## Unit tests, golden files and lint: no API server, no lab, no network n
 	@build/check.sh
 	@$(MAKE) --no-print-directory lint
 
-test: ## All kinds of tests: those of each run, and of the expensive parts a third; PART=NAME runs one
+test: ## All kinds of tests, but only a third of the expensive parts; PART=NAME runs one part
 	@SEED=$(SEED) build/test.sh
 
-test-all: ## All of all parts that have not passed at this commit; PART=NAME runs one
+test-all: ## All tests of all parts that have not passed at this commit; PART=NAME runs one part
 	@TEST_ALL=1 SEED=$(SEED) build/test.sh
 
 tests-list: ## Write the list of all tests, which make check and make test compare
@@ -188,7 +188,7 @@ soak: lab-of-three ## Break three connected clusters at random for SOAK=10m, in 
 	@bin/lab down >/dev/null 2>&1 || true
 	@trap 'bin/lab down' EXIT; REQUIRE_LAB=1 SOAK=$${SOAK:-10m} go test -count=1 -timeout 24h -v -run 'TestThreeClusters/(faults|reset)' $$(go run ./build/parts where TestThreeClusters)
 
-soak-lending: lab-of-two build ## Break two clusters of which one lends pods to the other, at random, for SOAK=10m
+soak-lending: lab-of-two build ## Break two clusters at random for SOAK=10m, while one runs pods of the other
 	@bin/lab down >/dev/null 2>&1 || true
 	@trap 'bin/lab down' EXIT; bin/lab up --nodes 2 --cni milan=ptp && bin/lab load bin/images/liqo-gateway.tar && \
 		REQUIRE_LAB=1 SOAK=$${SOAK:-10m} go test -count=1 -timeout 24h -v -run '^TestLabLending' $$(go run ./build/parts where TestLabLending)
@@ -202,7 +202,7 @@ bench: lab build bin/liqoctl ## Measure how long connecting and removing takes, 
 bench-liqo: lab-of-two build bin/liqo-1.2/version ## The same where Liqo runs
 	@LIQO=1.2 build/bench.sh
 
-bench-peering: lab-of-two build ## Measure what a peering without Liqo takes: times, and processors, memory and traffic with 100 pods
+bench-peering: lab-of-two build ## Measure lending without Liqo: times, and CPU, memory and traffic with 100 pods
 	@bin/lab down >/dev/null 2>&1 || true
 	@trap 'bin/lab down' EXIT; bin/lab up && bin/lab load bin/images/liqo-gateway.tar && \
 		REQUIRE_LAB=1 go test -count=1 -tags bench -timeout 30m -v -run TestBenchPeering $$(go run ./build/parts where TestBenchPeering)
@@ -213,7 +213,7 @@ bench-gateway: lab build bin/wireguard2022 ## Measure the data plane: throughput
 bin/wireguard2022: testdata/wireguard2022/main.go testdata/wireguard2022/go.mod testdata/wireguard2022/go.sum
 	@build/gobuild.sh testdata/wireguard2022 bin/wireguard2022 . "-s -w"
 
-bench-tui: ## Measure what the terminal program costs with thousands of peerings
+bench-tui: ## Measure CPU and memory of the terminal program with thousands of connections
 	@build/bench-tui.sh
 
 screenshots: bin/liqo-tui bin/screenshots ## Take the README's pictures from the real program's demonstration
@@ -222,7 +222,7 @@ screenshots: bin/liqo-tui bin/screenshots ## Take the README's pictures from the
 bin/screenshots: $(wildcard build/screenshots/*.go) build/screenshots/go.mod build/screenshots/go.sum
 	@build/gobuild.sh build/screenshots bin/screenshots . "-s -w"
 
-bench-operator: bin/kubernetes ## Measure what the operator costs, how fast it serves 200 peers, and a restart with 1000 consumers
+bench-operator: bin/kubernetes ## Measure the costs of the operator, with 200 peers, and at a restart with 1000 consumers
 	@build/bench-operator.sh
 
 golden: ## Rewrite the golden files

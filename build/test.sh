@@ -22,6 +22,17 @@ export KUBEBUILDER_ASSETS=$PWD/bin/kubernetes
 # of 20 s, five times in a row.
 export KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=2m
 
+# On a full disk, etcd does not start, and dozens of tests fail for reasons that don't name
+# the disk. A run has written up to 13 GB into the build cache.
+for folder in "$(go env GOCACHE)" "${TMPDIR:-/tmp}" .; do
+	mkdir -p "$folder" # of a new machine's build cache
+	free=$(df --output=avail -m "$folder" | tail -n 1)
+	if ((free < 4096)); then
+		echo "the disk of $folder has $((free)) MB left; the tests need at least 4096: delete something, such as old builds with go clean -cache" >&2
+		exit 1
+	fi
+done
+
 go build -o bin/parts ./build/parts
 bin/parts plan bin/plan >bin/plan.tsv
 if [ -n "$TEST_ALL" ]; then
