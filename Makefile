@@ -27,8 +27,9 @@ ACTIONLINT     := v1.7.12
 RELEASED_IMAGE ?=
 IMAGE          ?= lab.local/liqo-gateway:dev
 
-# All that the programs are built from: what git knows, so that no folder is forgotten.
-SOURCES     := $(wildcard $(shell git ls-files --cached --others --exclude-standard -- '*.go' 'render/*.yaml' '*.schema.json' ':!*_test.go' ':!build/*' ':!testdata/*')) go.mod go.sum
+# All sources of the programs. The list comes from git, so that no folder is forgotten.
+SOURCES     := $(wildcard $(shell git ls-files --cached --others --exclude-standard -- '*.go' 'render/*.yaml' '*.schema.json' ':!*_test.go' ':!build/*' ':!testdata/*' ':!cmd/liqo-tui-dns/*')) go.mod go.sum
+DNS_SOURCES := cmd/liqo-tui-dns/main.go cmd/liqo-tui-dns/go.mod cmd/liqo-tui-dns/go.sum
 LAB_SOURCES := $(wildcard testdata/lab/*.go) testdata/lab/go.mod testdata/lab/go.sum
 
 help: ## List the targets
@@ -42,21 +43,26 @@ bin/liqo-tui: $(SOURCES)
 bin/liqo-gateway: $(SOURCES)
 	@build/gobuild.sh . bin/liqo-gateway ./cmd/liqo-gateway "-s -w"
 
+bin/liqo-tui-dns: $(DNS_SOURCES)
+	@build/gobuild.sh cmd/liqo-tui-dns bin/liqo-tui-dns . "-s -w"
+
 image: bin/images/liqo-gateway.tar ## Pack the gateway's image as bin/images/liqo-gateway.tar
 
-bin/images/liqo-gateway.tar: bin/liqo-gateway bin/image
+bin/images/liqo-gateway.tar: bin/liqo-gateway bin/liqo-tui-dns bin/image
 	@mkdir -p bin/images
-	bin/image -o $@ -tag $(IMAGE) bin/liqo-gateway=/liqo-gateway -- /liqo-gateway
+	bin/image -o $@ -tag $(IMAGE) bin/liqo-gateway=/liqo-gateway bin/liqo-tui-dns=/liqo-tui-dns -- /liqo-gateway
 
 # This is not in bin/images, because every node of the lab imports the archives there.
 images: bin/release/liqo-gateway.tar ## Pack the gateway for amd64, arm64 and arm/v7 as one OCI archive
 
-bin/release/liqo-gateway.tar: $(SOURCES) bin/image
-	@GOARCH=amd64 build/gobuild.sh . bin/release/amd64/liqo-gateway ./cmd/liqo-gateway "-s -w"
-	@GOARCH=arm64 build/gobuild.sh . bin/release/arm64/liqo-gateway ./cmd/liqo-gateway "-s -w"
-	@GOARCH=arm GOARM=7 build/gobuild.sh . bin/release/arm/liqo-gateway ./cmd/liqo-gateway "-s -w"
-	bin/image -o $@ -tag $(IMAGE) linux/amd64:bin/release/amd64/liqo-gateway=/liqo-gateway \
-		linux/arm64:bin/release/arm64/liqo-gateway=/liqo-gateway linux/arm/v7:bin/release/arm/liqo-gateway=/liqo-gateway -- /liqo-gateway
+bin/release/liqo-gateway.tar: $(SOURCES) $(DNS_SOURCES) bin/image
+	@for arch in amd64 arm64 arm; do \
+		export GOARCH=$$arch GOARM=7; \
+		build/gobuild.sh . bin/release/$$arch/liqo-gateway ./cmd/liqo-gateway "-s -w"; \
+		build/gobuild.sh cmd/liqo-tui-dns bin/release/$$arch/liqo-tui-dns . "-s -w"; \
+	done
+	bin/image -o $@ -tag $(IMAGE) $(foreach p,amd64:amd64 arm64:arm64 arm/v7:arm,$(foreach b,liqo-gateway liqo-tui-dns,\
+		linux/$(word 1,$(subst :, ,$p)):bin/release/$(word 2,$(subst :, ,$p))/$b=/$b)) -- /liqo-gateway
 
 release: ## Build all files of a release into dist/, twice, and try them. REGISTRY=ghcr.io/me sets the image in programs
 	@build/release.sh dist
@@ -242,6 +248,7 @@ lint: bin/golangci-lint-$(GOLANGCI_LINT) bin/actionlint-$(ACTIONLINT) ## Check s
 	cd testdata/wireguard2022 && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/helm && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/release && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --build-tags release ./...
+	cd cmd/liqo-tui-dns && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/image && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/screenshots && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --disable noctx ./...
 	bin/actionlint-$(ACTIONLINT) -shellcheck= -pyflakes=

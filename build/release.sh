@@ -15,15 +15,16 @@ mkdir -p bin
 parts=$(mktemp -d bin/parts.XXXXXX)
 trap 'rm -rf "$parts"' EXIT
 rm -rf "$out"
-mkdir -p "$out" "$parts/gateway" "$parts/man" "$parts/completion"
+mkdir -p "$out" "$parts/gateway" "$parts/dns" "$parts/man" "$parts/completion"
 
 # The image comes first, because the programs contain its digest.
 architectures=()
 for arch in ${ARCHITECTURES:-amd64 arm64 arm}; do
 	GOARCH=$arch GOARM=7 build/gobuild.sh . "$parts/gateway/$arch" ./cmd/liqo-gateway "-s -w"
+	GOARCH=$arch GOARM=7 build/gobuild.sh cmd/liqo-tui-dns "$parts/dns/$arch" . "-s -w"
 	platform=linux/$arch
 	[ "$arch" != arm ] || platform=linux/arm/v7
-	architectures+=("$platform:$parts/gateway/$arch=/liqo-gateway")
+	architectures+=("$platform:$parts/gateway/$arch=/liqo-gateway" "$platform:$parts/dns/$arch=/liqo-tui-dns")
 done
 build/gobuild.sh build/image bin/image . "-s -w"
 bin/image -o "$out/liqo-gateway_${version#v}_image.tar" -tag "${registry:-unpublished.invalid}/liqo-gateway:$version" "${architectures[@]}" -- /liqo-gateway

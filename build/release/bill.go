@@ -24,11 +24,14 @@ func (r release) bills(platforms []platform) error {
 	for _, p := range platforms {
 		programs = append(programs, filepath.Join(r.in, p.String(), p.binary()))
 	}
-	gateways, err := filepath.Glob(filepath.Join(r.in, "gateway", "*"))
-	if err != nil {
-		return err
+	of := map[string][]string{program: programs}
+	for name, folder := range map[string]string{"liqo-gateway": "gateway", "liqo-tui-dns": "dns"} {
+		var err error
+		if of[name], err = filepath.Glob(filepath.Join(r.in, folder, "*")); err != nil {
+			return err
+		}
 	}
-	for name, binaries := range map[string][]string{program: programs, "liqo-gateway": gateways} {
+	for name, binaries := range of {
 		doc, err := r.bill(name, binaries)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)

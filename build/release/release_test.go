@@ -29,7 +29,7 @@ func built(t *testing.T) string {
 	}
 	for name, data := range map[string][]byte{
 		"linux-amd64/liqo-tui": binary, "darwin-arm64/liqo-tui": binary, "windows-amd64/liqo-tui.exe": binary,
-		"gateway/amd64": binary, "man/liqo-tui.1": []byte("manual"), "completion/liqo-tui.bash": []byte("bash"),
+		"gateway/amd64": binary, "dns/amd64": binary, "man/liqo-tui.1": []byte("manual"), "completion/liqo-tui.bash": []byte("bash"),
 		"completion/liqo-tui.zsh": []byte("zsh"), "completion/liqo-tui.fish": []byte("fish"),
 		"chart/Chart.yaml": []byte("name: liqo-tui"), "chart/templates/a.yaml": []byte("a"), "LICENSE": []byte("license"),
 	} {
@@ -64,7 +64,7 @@ func TestARelease(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	want := strings.Fields(`checksums.txt liqo-gateway_1.2.3-rc.1.spdx.json liqo-tui-chart-1.2.3-rc.1.tgz liqo-tui.krew.yaml liqo-tui.rb
+	want := strings.Fields(`checksums.txt liqo-gateway_1.2.3-rc.1.spdx.json liqo-tui-chart-1.2.3-rc.1.tgz liqo-tui-dns_1.2.3-rc.1.spdx.json liqo-tui.krew.yaml liqo-tui.rb
 		liqo-tui_1.2.3-rc.1.spdx.json liqo-tui_1.2.3-rc.1_darwin_arm64.tar.gz
 		liqo-tui_1.2.3-rc.1_linux_amd64.apk liqo-tui_1.2.3-rc.1_linux_amd64.deb liqo-tui_1.2.3-rc.1_linux_amd64.rpm liqo-tui_1.2.3-rc.1_linux_amd64.tar.gz
 		liqo-tui_1.2.3-rc.1_windows_amd64.zip`)
@@ -174,7 +174,7 @@ func namesItsDigests(t *testing.T, out string) {
 
 func listsItsModules(t *testing.T, out string) {
 	bills, err := filepath.Glob(filepath.Join(out, "*.spdx.json"))
-	if err != nil || len(bills) != 2 {
+	if err != nil || len(bills) != 3 {
 		t.Fatalf("got %q, %v", bills, err)
 	}
 	for _, bill := range bills {
