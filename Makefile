@@ -93,6 +93,22 @@ bin/kubelab: testdata/lab/kubelab/main.go testdata/lab/go.mod testdata/lab/go.su
 bin/kubectl: testdata/lab/go.mod testdata/lab/go.sum
 	@build/gobuild.sh testdata/lab bin/kubectl k8s.io/kubernetes/cmd/kubectl "$(call kube_ldflags,$(call kubernetes,testdata/lab))"
 
+# kubeadm writes the DNS server of its clusters.
+bin/kubeadm: testdata/lab/go.mod testdata/lab/go.sum
+	@build/gobuild.sh testdata/lab bin/kubeadm k8s.io/kubernetes/cmd/kubeadm "$(call kube_ldflags,$(call kubernetes,testdata/lab))"
+
+# The tag is the version in its go.mod.
+bin/coredns.tar: testdata/coredns/main.go testdata/coredns/go.mod testdata/coredns/go.sum bin/image
+	@build/gobuild.sh testdata/coredns bin/coredns . "-s -w"
+	bin/image -o $@ -tag lab.local/coredns:$$(awk '$$2 == "github.com/coredns/coredns" {print $$3; exit}' testdata/coredns/go.mod) bin/coredns=/coredns -- /coredns
+
+# A program of each C library that pods of clusters have.
+bin/resolve.tar: testdata/resolve/resolve.c bin/images/pod.tar
+	@build/deps.sh gcc libc6-dev musl-tools
+	gcc -static -O2 -w -o bin/resolve-glibc $<
+	musl-gcc -static -O2 -o bin/resolve-musl $<
+	bin/image -o $@ -tag lab.local/resolve:v1 bin/pod=/pod bin/resolve-glibc=/glibc bin/resolve-musl=/musl -- /pod
+
 bin/flanneld: testdata/flannel/main.go testdata/flannel/go.mod testdata/flannel/go.sum
 	@build/gobuild.sh testdata/flannel bin/flanneld . "-s -w"
 
@@ -245,6 +261,7 @@ lint: bin/golangci-lint-$(GOLANGCI_LINT) bin/actionlint-$(ACTIONLINT) ## Check s
 	cd testdata/flannel && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/calico && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/registry && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
+	cd testdata/coredns && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/wireguard2022 && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd testdata/helm && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml ./...
 	cd build/release && $(CURDIR)/$< run -c $(CURDIR)/.golangci.yml --build-tags release ./...

@@ -126,6 +126,9 @@ func (n nodeSpec) kubeProxy() []string {
 func (n nodeSpec) configFiles() (map[string][]byte, error) {
 	files := map[string][]byte{
 		n.config("containerd.toml"): []byte(n.containerdConfig()),
+		// Nodes can't reach this machine's DNS servers. The node itself refuses what pods
+		// ask it, so they don't wait for an answer.
+		n.config("resolv.conf"): []byte("nameserver " + n.Address.String() + "\n"),
 	}
 	configs := map[string]any{
 		n.config("kubelet.yaml"):    n.kubeletConfig(),
@@ -287,7 +290,7 @@ func (n nodeSpec) kubeletConfig() any {
 		"tlsPrivateKeyFile":      n.pki(n.KubeletServer + ".key"),
 		"clusterDNS":             []string{dnsServiceIP},
 		"clusterDomain":          "cluster.local",
-		"resolvConf":             "", // this machine's servers cannot be reached from a node
+		"resolvConf":             n.config("resolv.conf"),
 		"failSwapOn":             false,
 		"enforceNodeAllocatable": []string{"pods"},
 		"kubeReserved":           map[string]any{"cpu": "100m"},

@@ -11,7 +11,12 @@ require (
 	k8s.io/component-base v0.35.4
 )
 
-require k8s.io/kubectl v0.0.0 // indirect
+require (
+	github.com/coredns/caddy v1.1.1 // indirect
+	github.com/coredns/corefile-migration v1.0.29 // indirect
+	k8s.io/kubectl v0.0.0 // indirect
+	k8s.io/system-validators v1.12.1 // indirect
+)
 
 require (
 	cel.dev/expr v0.24.0 // indirect
@@ -233,4 +238,7 @@ replace (
 	k8s.io/sample-apiserver => k8s.io/sample-apiserver v0.35.4
 )
 
-tool k8s.io/kubernetes/cmd/kubectl
+tool (
+	k8s.io/kubernetes/cmd/kubeadm
+	k8s.io/kubernetes/cmd/kubectl
+)

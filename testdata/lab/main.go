@@ -126,7 +126,7 @@ func command() *cobra.Command {
 	}
 	dir := cmp.Or(os.Getenv(dirVariable), defaultDir)
 	root.PersistentFlags().StringVar(&dir, "dir", dir, "state of the lab (or set "+dirVariable+")")
-	root.AddCommand(upCommand(&dir), downCommand(&dir), statusCommand(&dir), loadCommand(&dir),
+	root.AddCommand(upCommand(&dir), downCommand(&dir), statusCommand(&dir), loadCommand(&dir), dnsCommand(&dir),
 		kubeconfigCommand(&dir), kubectlCommand(&dir), execCommand(&dir), cutCommand(&dir), rebindCommand(&dir), forwardCommand(&dir), narrowCommand(&dir),
 		restoreCommand(&dir), freshCommand(&dir), markCommand(&dir), diffCommand(&dir), resetCommand(&dir))
 	return root

@@ -412,7 +412,7 @@ func makeFresh(ctx context.Context, asked Lab, archives []string, patience time.
 		return err
 	}
 	if asked.resettable() != nil {
-		return nil //nolint:nilerr // such a lab is not reset but remade
+		return nil //nolint:nilerr // such a lab is made again instead
 	}
 	return asked.markLab(ctx, made, r)
 }

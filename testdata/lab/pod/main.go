@@ -37,7 +37,7 @@ import (
 	"time"
 )
 
-const usage = "usage: pod | pod stream HOST:PORT [--size 8] [--interval 10ms] | pod requests [--interval 50ms] [--timeout 1m] TARGET... | pod serve [--port 8080] | pod get URL [--timeout 3s] [--times 1] [--from-port P]"
+const usage = "usage: pod | pod scan --ports P,P... [--timeout 500ms] PREFIX... | pod stream HOST:PORT [--size 8] [--interval 10ms] | pod requests [--interval 50ms] [--timeout 1m] TARGET... | pod serve [--port 8080] | pod get URL [--timeout 3s] [--times 1] [--from-port P] | pod watch URL [--interval 10ms] [--timeout 2s]"
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -60,6 +60,10 @@ func run(args []string, out io.Writer) error {
 		return requests(args[1:], os.Stdin, out)
 	case "get":
 		return get(args[1:], out)
+	case "watch":
+		return watch(args[1:], os.Stdin, out)
+	case "scan":
+		return scan(args[1:], out)
 	}
 	return fmt.Errorf("unknown command %q\n%s", args[0], usage)
 }

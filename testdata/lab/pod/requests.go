@@ -32,6 +32,8 @@ type outcome struct {
 	Longest stall         `json:"longest"`
 	Slowest time.Duration `json:"slowest"` // the slowest answer
 	Reasons []string      `json:"reasons,omitempty"`
+	// LastLost is when the last lost request was sent.
+	LastLost time.Time `json:"lastLost,omitzero"`
 }
 
 // requests sends a request to each target, http://HOST:PORT/ or udp://HOST:PORT, at intervals until in ends,
@@ -98,6 +100,9 @@ func (o *outcome) ask(ctx context.Context, interval time.Duration, request func(
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
+				if sent.After(o.LastLost) {
+					o.LastLost = sent
+				}
 				if o.Lost++; o.Lost <= lostTold {
 					o.Reasons = append(o.Reasons, fmt.Sprintf("%s to %s: %v", sent.Format("15:04:05.000"), now.Format("15:04:05.000"), err))
 				}

@@ -49,7 +49,7 @@ func TestRequestsCountWhatIsLost(t *testing.T) {
 		if err := d.Decode(&got); err != nil {
 			t.Fatalf("%v: %s", err, out.String())
 		}
-		if got.Sent < 6 || got.Lost != lost || len(got.Reasons) != lost || got.Slowest == 0 || !got.Longest.First.After(got.Longest.Last) {
+		if got.Sent < 6 || got.Lost != lost || len(got.Reasons) != lost || got.LastLost.IsZero() || got.Slowest == 0 || !got.Longest.First.After(got.Longest.Last) {
 			t.Errorf("got %+v, want at least 6 requests of which %d were lost", got, lost)
 		}
 	}
