@@ -172,6 +172,9 @@ func contains(live, want map[string]any) bool {
 			continue // typed clients clear these fields when they decode an object
 		}
 		l, ok := live[key]
+		if bothEmpty(l, w) {
+			continue
+		}
 		if !ok {
 			return false
 		}
@@ -186,6 +189,13 @@ func contains(live, want map[string]any) bool {
 		}
 	}
 	return true
+}
+
+// bothEmpty reports whether an empty list is wanted and live has none. The API server answers `[]` for some
+// fields, null for others, such as an EndpointSlice's endpoints, and leaves others out.
+func bothEmpty(live, want any) bool {
+	w, ok := want.([]any)
+	return ok && len(w) == 0 && live == nil
 }
 
 // containsValue is contains for any value. Lists must have the same number of elements, in the same
@@ -249,10 +259,11 @@ func restrict(live, want map[string]any, gone *fieldpath.Set) map[string]any {
 	})
 	for key, w := range want {
 		l, ok := live[key]
-		if !ok {
-			if key == "apiVersion" || key == "kind" {
-				out[key] = w
-			}
+		switch {
+		case bothEmpty(l, w), !ok && (key == "apiVersion" || key == "kind"):
+			out[key] = w
+			continue
+		case !ok:
 			continue
 		}
 		lm, lok := l.(map[string]any)

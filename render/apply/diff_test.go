@@ -12,6 +12,7 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -113,11 +114,16 @@ func TestContains(t *testing.T) {
 			`"f:securityContext":{"f:capabilities":{"f:add":{}}}}}}}}}`)}
 		return d
 	}
+	endpoints := func(all []discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{TypeMeta: metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"}, Endpoints: all}
+	}
 	for _, tc := range []struct {
 		name       string
 		live, want wire.Object
 		contained  bool
 	}{
+		{"an empty list, for which the API server answers null", endpoints(nil), endpoints([]discoveryv1.Endpoint{}), true},
+		{"an empty list in place of others", endpoints(make([]discoveryv1.Endpoint, 1)), endpoints([]discoveryv1.Endpoint{}), false},
 		{"the same", gateway(), gateway(), true},
 		{"what an API server adds", live(gateway()), gateway(), true},
 		{"a status", edited(func(s *networkingv1beta1.GatewayServer) {
