@@ -279,7 +279,7 @@ func longer(pause time.Duration) time.Duration {
 // them. Requests that need new credentials at the same time share one run. Each request waits no longer than
 // its context and [OnWait] allow.
 func (p *plugin) credential(ctx context.Context, refused *credential) (*credential, error) {
-	c, r, err := p.begin(refused) //nolint:contextcheck // the run is shared: it outlives whoever asked first
+	c, r, err := p.begin(refused) //nolint:contextcheck // the run is shared, and outlives the first request
 	if r == nil {
 		return c, err
 	}

@@ -26,6 +26,8 @@ func (e *ContextError) Error() string {
 		return fmt.Sprintf("context %s is in %d kubeconfig files, and not the same in each", e.Ref, len(e.Candidates))
 	case e.Ref.Name == "":
 		return "no context is chosen, and no kubeconfig has a current one"
+	case e.Ref.File == "" && len(e.Looked) > 0:
+		return fmt.Sprintf("no context %s in %s", e.Ref, flows.Some(e.Looked))
 	}
 	return fmt.Sprintf("no context %s", e.Ref)
 }

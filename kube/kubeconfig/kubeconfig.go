@@ -56,9 +56,21 @@ func Contexts(files []string) ([]Context, []*Error) {
 	return out, k.problems
 }
 
-// OnlyIn reports whether files have a context that kubectl's own files do not have.
-func OnlyIn(files []string, name string) bool {
-	return len(loadKubeconfigs(files).holding(name)) > 0 && len(loadKubeconfigs(nil).holding(name)) == 0
+// OwnOr returns the files in which a context is looked for: nil for kubectl's own if they have it, or else
+// files. If these do not have it either, it returns all of them, so that the error names them all.
+func OwnOr(files []string, name string) []string {
+	own := loadKubeconfigs(nil)
+	switch {
+	case len(own.holding(name)) > 0:
+		return nil
+	case len(loadKubeconfigs(files).holding(name)) > 0:
+		return files
+	}
+	var all []string
+	for _, f := range own.files {
+		all = append(all, f.path)
+	}
+	return append(all, files...)
 }
 
 // Looked returns the files in which contexts are searched: the given files, or those that kubectl would read.
@@ -282,6 +294,13 @@ func Load(o Choice) (*rest.Config, Context, error) {
 	f, name, err := k.find(o.Context)
 	if err != nil {
 		return nil, Context{}, err
+	}
+	if all := loadKubeconfigs(o.Files); slices.Contains(all.looked, f.path) {
+		for _, other := range all.files { // it may have the context's cluster or user
+			if other.path != f.path {
+				k.files = append(k.files, other)
+			}
+		}
 	}
 	found := k.describe(f, name)
 	part, err := k.part(f, name, o)

@@ -95,6 +95,7 @@ func TestContextIsFoundOrExplained(t *testing.T) {
 		"a name that one file has":              {Choice{Files: []string{milan, rome}, Context: flows.ContextRef{Name: "spare"}}, "https://rome:6443", "", ""},
 		"a name that means the same everywhere": {Choice{Files: []string{rome, copied}, Context: flows.ContextRef{Name: "spare"}}, "https://rome:6443", "", ""},
 		"cluster and user in another file":      {Choice{Files: []string{split, milan}}, "https://milan:6443", "", ""},
+		"the same, with the context's file":     {Choice{Files: []string{split, milan}, Context: flows.ContextRef{File: split}}, "https://milan:6443", "", ""},
 		"a name that means two clusters": {
 			Choice{Files: []string{rome, milan}, Context: flows.ContextRef{Name: "admin"}},
 			"",

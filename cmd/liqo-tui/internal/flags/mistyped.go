@@ -45,11 +45,7 @@ func RemoteFile(f *pflag.FlagSet) error {
 	if context == nil || remote == nil || local == nil || remote.Changed || !context.Changed || !local.Changed {
 		return nil
 	}
-	named := local.Value.(files).GetSlice()
-	if !kubeconfig.OnlyIn(named, context.Value.String()) {
-		return nil
-	}
-	for _, file := range named {
+	for _, file := range kubeconfig.OwnOr(local.Value.(files).GetSlice(), context.Value.String()) {
 		if err := f.Set(remote.Name, file); err != nil {
 			return err
 		}

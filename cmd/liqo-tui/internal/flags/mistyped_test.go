@@ -24,13 +24,14 @@ func TestOneKubeconfigIsOfBothClusters(t *testing.T) {
 		}
 		return path
 	}
-	t.Setenv("KUBECONFIG", write("own", "home", "milan"))
+	own := write("own", "home", "milan")
+	t.Setenv("KUBECONFIG", own)
 	lab := write("lab", "rome", "milan", "napoli")
 	for line, want := range map[string][]string{
 		"--kubeconfig LAB --context rome --remote-context napoli":                           {lab},
 		"--remote-context napoli --kubeconfig LAB --kubeconfig OTHER":                       {lab, "OTHER"},
-		"--kubeconfig LAB --context rome --remote-context milan":                            nil, // as it was meant where both have it
-		"--kubeconfig LAB --context rome --remote-context nowhere":                          nil,
+		"--kubeconfig LAB --context rome --remote-context milan":                            nil,        // as it was meant where both have it
+		"--kubeconfig LAB --context rome --remote-context nowhere":                          {own, lab}, // the error names both
 		"--kubeconfig LAB --context rome --remote-kubeconfig OTHER --remote-context napoli": {"OTHER"},
 		"--kubeconfig LAB --context rome":                                                   nil,
 		"--remote-context napoli":                                                           nil,
