@@ -517,7 +517,7 @@ func TestHostsThatArePodsAreReachedByTheirNode(t *testing.T) {
 	outside, pod := netip.MustParseAddr("192.0.2.7"), in.Nodes[0].Pods[0].Addr().Next()
 	in.Hosts = []Host{{Real: outside}, {Real: pod}}
 	to := map[netip.Prefix]bool{}
-	for _, r := range in.localRoutes() {
+	for _, r := range in.localRoutes(nil) {
 		to[r.Destination] = true
 	}
 	if !to[netip.PrefixFrom(outside, 32)] || to[netip.PrefixFrom(pod, 32)] || !to[in.Nodes[0].Pods[0]] {

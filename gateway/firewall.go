@@ -461,14 +461,14 @@ func rule(about string, s ...Statement) FirewallRule {
 // overlapping elements in an interval set.
 func addressSet(name, about string, elements []Element) Set {
 	slices.SortFunc(elements, compareElement)
-	s := Set{Name: name, Comment: about, Key: KeyAddress, Elements: slices.Grow([]Element(nil), len(elements))}
+	kept := elements[:0] // there can be thousands
 	for _, e := range elements {
 		// A container precedes its content.
-		if n := len(s.Elements); n == 0 || !ipam.Contains(s.Elements[n-1].Prefix, e.Prefix) {
-			s.Elements = append(s.Elements, e)
+		if n := len(kept); n == 0 || !ipam.Contains(kept[n-1].Prefix, e.Prefix) {
+			kept = append(kept, e)
 		}
 	}
-	return s
+	return Set{Name: name, Comment: about, Key: KeyAddress, Elements: kept}
 }
 
 func elements(about string, prefixes []netip.Prefix) []Element {
@@ -479,11 +479,11 @@ func elements(about string, prefixes []netip.Prefix) []Element {
 	return list
 }
 
-// hosts are single addresses without comments.
-func hosts(addresses []netip.Addr) []Element {
-	list := make([]Element, len(addresses))
+// hosts returns an element for each address, and then the others.
+func hosts(addresses []netip.Addr, others ...Element) []Element {
+	list := make([]Element, len(addresses), len(addresses)+len(others))
 	for i, a := range addresses {
 		list[i] = Element{Prefix: netip.PrefixFrom(a, 32)}
 	}
-	return list
+	return append(list, others...)
 }

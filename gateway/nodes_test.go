@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"syscall"
 	"testing"
 )
@@ -33,6 +34,21 @@ func BenchmarkNodeOfMany(b *testing.B) {
 		}
 	}
 	b.ReportMetric((cpu()-before)/float64(b.N), "cpu-ms/op")
+}
+
+// The garbage of a computation costs as much CPU time as the computation itself.
+func TestANodeOfManyMakesLittleGarbage(t *testing.T) {
+	in := manyNodes()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	fit, _ := in.Fitting()
+	if _, err := Compute(fit); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 6<<20 {
+		t.Errorf("got %d bytes, want at most 6 MiB", got)
+	}
 }
 
 // cpu is the CPU time of this process, in milliseconds.

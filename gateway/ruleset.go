@@ -39,8 +39,8 @@ func (in Inputs) firewall(peers []Peer) Table {
 			{Name: "leave", Type: "filter", Hook: "postrouting", Priority: priorityLast, Rules: leaveRules()},
 		},
 	}
-	if rules := doorRules(peers); len(rules) > 0 {
-		table.Chains = append(table.Chains, Chain{Name: "door", Type: "filter", Hook: "forward", Priority: priorityDoor, Rules: rules})
+	if rules := allowRules(peers); len(rules) > 0 {
+		table.Chains = append(table.Chains, Chain{Name: "allow", Type: "filter", Hook: "forward", Priority: priorityAllow, Rules: rules})
 	}
 	return table
 }
@@ -257,11 +257,11 @@ func (in Inputs) clampRules(peers []Peer) []FirewallRule {
 	return rules
 }
 
-// doorRules let a peer that is [Peer.Closed] open connections to its open endpoints alone. They judge
-// each packet of a connection, so they also end connections that were opened before the peer was closed.
-// Conntrack keeps its entries of such connections: without an entry, a repeated packet of this cluster's
-// pod would make one, and the peer's packets would pass as answers to it.
-func doorRules(peers []Peer) []FirewallRule {
+// allowRules let a peer that is [Peer.Closed] open connections only to its open endpoints. They judge each
+// packet of a connection, so they also end connections that were opened before the peer was closed. Conntrack
+// has to keep the entries of such connections. Without the entry, the next packet of this cluster's pod would
+// create an entry in which the pod opens the connection. Then the peer's packets would pass as answers.
+func allowRules(peers []Peer) []FirewallRule {
 	var rules []FirewallRule
 	for _, p := range peers {
 		if !p.Closed {
@@ -413,21 +413,27 @@ func (in Inputs) senders() Set {
 	for _, n := range in.Nodes {
 		nodes = append(append(nodes, n.IP), n.Addresses...)
 	}
-	slices.SortFunc(nodes, netip.Addr.Compare) // cheaper than as elements
-	all := append(hosts(slices.Compact(nodes)), elements("pods, and devices that lead to them", in.Local.Pod)...)
-	all = append(all, Element{Prefix: linkLocal(), Comment: "the node's end of this pod's link"})
-	return addressSet(setSenders, "where nodes of this cluster send from", all)
+	slices.SortFunc(nodes, netip.Addr.Compare) // cheaper than sorting the elements
+	ranges := append(elements("pods, and devices that lead to them", in.Local.Pod), Element{Prefix: linkLocal(), Comment: "the node's end of this pod's link"})
+	return addressSet(setSenders, "where nodes of this cluster send from", hosts(slices.Compact(nodes), ranges...))
 }
 
 // closed returns the set of the nodes' own addresses in the pods' range.
 func (in Inputs) closed() Set {
-	all := []netip.Addr{in.NodeIP}
-	for _, n := range in.Nodes {
-		all = append(append(all, n.IP), n.Addresses...)
+	var all []netip.Addr
+	keep := func(addresses ...netip.Addr) {
+		for _, a := range addresses {
+			if slices.ContainsFunc(in.Local.Pod, func(c netip.Prefix) bool { return c.Contains(a) }) {
+				all = append(all, a)
+			}
+		}
 	}
-	return addressSet(setClosed, "nodes, under addresses in the pods' range", hosts(slices.DeleteFunc(all, func(a netip.Addr) bool {
-		return !slices.ContainsFunc(in.Local.Pod, func(c netip.Prefix) bool { return c.Contains(a) })
-	})))
+	keep(in.NodeIP)
+	for _, n := range in.Nodes {
+		keep(n.IP)
+		keep(n.Addresses...)
+	}
+	return addressSet(setClosed, "nodes, under addresses in the pods' range", hosts(all))
 }
 
 func (in Inputs) hostMap() Set {

@@ -338,7 +338,10 @@ func (s *KernelState) sort() {
 		return cmp.Or(cmp.Compare(a.Preference, b.Preference), cmp.Compare(a.Table, b.Table), cmp.Compare(a.Input, b.Input))
 	})
 	slices.SortFunc(s.Routes, func(a, b Route) int {
-		return cmp.Or(cmp.Compare(a.Table, b.Table), comparePrefix(a.Destination, b.Destination), cmp.Compare(a.Metric, b.Metric))
+		if a.Table != b.Table {
+			return cmp.Compare(a.Table, b.Table)
+		}
+		return cmp.Or(comparePrefix(a.Destination, b.Destination), cmp.Compare(a.Metric, b.Metric))
 	})
 	for i := range s.Firewall.Sets {
 		slices.SortFunc(s.Firewall.Sets[i].Elements, compareElement)
@@ -346,7 +349,10 @@ func (s *KernelState) sort() {
 }
 
 func comparePrefix(a, b netip.Prefix) int {
-	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	if order := a.Addr().Compare(b.Addr()); order != 0 {
+		return order
+	}
+	return cmp.Compare(a.Bits(), b.Bits())
 }
 
 func compareElement(a, b Element) int {

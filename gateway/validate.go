@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -181,6 +182,25 @@ type UnfitNode struct {
 	Err  error
 }
 
+// number returns an IPv4 address as a number, and numberOf an IPv4 prefix. Numbers sort as addresses and
+// prefixes do. With thousands of nodes, they cost a fraction of a netip.Addr in maps and sorts.
+func number(a netip.Addr) uint32 {
+	b := a.As4()
+	return binary.BigEndian.Uint32(b[:])
+}
+
+func numberOf(p netip.Prefix) uint64 { return uint64(number(p.Addr()))<<8 | uint64(p.Bits()) }
+
+func addressOf(number uint32) netip.Addr {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], number)
+	return netip.AddrFrom4(b)
+}
+
+func prefixOf(number uint64) netip.Prefix {
+	return netip.PrefixFrom(addressOf(uint32(number>>8)), int(number&0xff))
+}
+
 // Fitting leaves out the nodes and the addresses of nodes that Compute can't use, and returns the
 // reasons. Without it, one node with a wrong address would cut off all others. If two nodes report
 // the same address, the later report counts. Addresses outside the cluster's pod ranges are no
@@ -196,24 +216,29 @@ func (in Inputs) Fitting() (Inputs, []UnfitNode) {
 		byAge[i] = &in.Nodes[i]
 	}
 	slices.SortFunc(byAge, func(a, b *Node) int {
-		return cmp.Or(cmp.Compare(b.Revision, a.Revision), cmp.Compare(a.Name, b.Name))
+		if a.Revision != b.Revision {
+			return cmp.Compare(b.Revision, a.Revision)
+		}
+		return cmp.Compare(a.Name, b.Name)
 	})
 	fitting := make([]*Node, 0, len(byAge))
 	var unfit []UnfitNode
-	byAddress := make(map[netip.Addr]string, len(byAge))
-	byPods := make(map[netip.Prefix]string, len(byAge))
-	for _, given := range byAge {
-		n := *given
-		refuse := func(err error) { unfit = append(unfit, UnfitNode{n.Name, err}) }
+	byAddress := make(map[uint32]int, len(byAge)) // positions in byAge
+	byPods := make(map[uint64]int, len(byAge))
+	copies := make([]Node, len(byAge))
+	for i, given := range byAge {
+		copies[i] = *given
+		n := &copies[i]
+		refuse := func(err error) { unfit = append(unfit, UnfitNode{given.Name, err}) }
 		if err := checkAddr("its address", n.IP); err != nil {
 			refuse(err)
 			continue
 		}
-		if other, taken := byAddress[n.IP]; taken {
-			refuse(fmt.Errorf("its address %s: %w: it is that of node %s", n.IP, errDup, other))
+		if other, taken := byAddress[number(n.IP)]; taken {
+			refuse(fmt.Errorf("its address %s: %w: it is that of node %s", n.IP, errDup, byAge[other].Name))
 			continue
 		}
-		byAddress[n.IP] = n.Name
+		byAddress[number(n.IP)] = i
 		if n.MTU != 0 && checkUnderlay(n.MTU) != nil {
 			refuse(checkUnderlay(n.MTU))
 			n.MTU = 0
@@ -221,21 +246,25 @@ func (in Inputs) Fitting() (Inputs, []UnfitNode) {
 		n.Pods = make([]netip.Prefix, 0, len(given.Pods))
 		for _, p := range given.Pods {
 			within := func(c netip.Prefix) bool { return ipam.Contains(c, p) }
-			other, taken := byPods[p]
-			switch err := checkPrefix(named{"its pods", p}); {
-			case err != nil:
+			if err := checkPrefix(named{"its pods", p}); err != nil {
 				refuse(err)
+				continue
+			}
+			switch other, taken := byPods[numberOf(p)]; {
 			case taken:
-				refuse(fmt.Errorf("its pods %s: %w: they are those of node %s", p, errDup, other))
+				refuse(fmt.Errorf("its pods %s: %w: they are those of node %s", p, errDup, byAge[other].Name))
 			case slices.ContainsFunc(in.Local.Pod, within):
-				byPods[p] = n.Name
+				byPods[numberOf(p)] = i
 				n.Pods = append(n.Pods, p)
 			case slices.ContainsFunc(in.Local.Pod, p.Overlaps):
 				refuse(fmt.Errorf("its pods %s: %w: larger than the cluster's pod CIDR", p, errPrefix))
 			}
 		}
-		n.Addresses = slices.DeleteFunc(slices.Clone(n.Addresses), func(a netip.Addr) bool { return checkAddr("", a) != nil })
-		fitting = append(fitting, &n)
+		wrong := func(a netip.Addr) bool { return checkAddr("", a) != nil }
+		if slices.ContainsFunc(n.Addresses, wrong) {
+			n.Addresses = slices.DeleteFunc(slices.Clone(n.Addresses), wrong)
+		}
+		fitting = append(fitting, n)
 	}
 	slices.SortFunc(fitting, func(a, b *Node) int { return cmp.Compare(a.Name, b.Name) })
 	in.Nodes, in.fits = make([]Node, len(fitting)), true

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -217,4 +218,28 @@ func BenchmarkFigureOverlay(b *testing.B) {
 	rate := transfer.megabytesPerSecond
 	row(b, "node to gateway, throughput over VXLAN against the bare veth", "≥ 0.7", ratios(each(overlay, rate), each(veth, rate)))
 	row(b, "  over VXLAN, MB/s", "", each(overlay, rate))
+}
+
+// BenchmarkFigureExported sends to one of a thousand endpoints of exported Services, and to the same endpoint
+// while the peer may open all connections.
+func BenchmarkFigureExported(b *testing.B) {
+	x, y := linuxtest.NewPair(b)
+	podX, podY := x.Pod(1, "podA", "10.244.2.2"), y.Pod(1, "podB", "10.244.2.2")
+	x.SyncAll(y)
+	y.SyncNodes()
+	podY.Run("sysctl", "-q", "-w", "net.ipv4.ip_local_port_range=40000 40999")
+	exported, all := y.Inputs(x), y.Inputs(x)
+	p := &exported.Peers[0]
+	p.Closed = true
+	for port := range uint16(1000) {
+		p.Open = append(p.Open, gateway.Endpoint{Addr: netip.MustParseAddr("10.244.2.2"), Protocol: gateway.TCP, Port: 40000 + port})
+	}
+	to := func(in gateway.Inputs) transfer {
+		y.SyncTo(y.Gateway, y.GatewayKernel, y.State(in))
+		return send(b, podX, podY, "", "10.60.2.2", ownTime)
+	}
+	some, every := inTurn(func() transfer { return to(exported) }, func() transfer { return to(all) })
+	rate, perByte := transfer.megabytesPerSecond, transfer.nanosecondsPerByte
+	row(b, "pod to pod, throughput with 1000 exported endpoints against all", "≥ 0.97", ratios(each(some, rate), each(every, rate)))
+	row(b, "pod to pod, work per CPU second with 1000 against all", "≥ 0.97", ratios(each(every, perByte), each(some, perByte)))
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -97,10 +98,12 @@ type Tunnel struct {
 	upOnce    sync.Once
 
 	syncing sync.Mutex // one sync at a time
+	latest  computed
 
 	mu        sync.Mutex
 	wanted    Wanted
-	ready     bool // wanted was set
+	sets      uint64 // the number of accepted calls of Set
+	ready     bool   // wanted was set
 	standby   bool
 	chosen    netip.AddrPort
 	promoted  wgtypes.Key // the peer's next key, if the peer has dialled with it
@@ -155,6 +158,7 @@ func (t *Tunnel) Set(w Wanted) error {
 	}
 	t.news = t.news || !slices.Equal(t.wanted.Endpoints, w.Endpoints) || !slices.Equal(hostAddresses(t.wanted.Inputs), hostAddresses(w.Inputs))
 	t.wanted, t.ready = w, true
+	t.sets++
 	newOwn, newPeer := t.keys()
 	rekeyed := peer != (wgtypes.Key{}) && (own != newOwn || peer != newPeer)
 	if rekeyed {
@@ -216,14 +220,15 @@ func (t *Tunnel) Lead(lead bool) error {
 	return err
 }
 
-// inputs returns the wanted inputs, completed with values that this process has chosen or measured.
-func (t *Tunnel) inputs() (gateway.Inputs, bool) {
+// inputs returns the wanted inputs, completed with values that this process has chosen or measured. All these
+// values are in Peers. set numbers the call of Set that everything else is from.
+func (t *Tunnel) inputs() (in gateway.Inputs, set uint64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.ready {
-		return gateway.Inputs{}, false
+		return gateway.Inputs{}, 0, false
 	}
-	in := t.wanted.Inputs
+	in = t.wanted.Inputs
 	in.Peers = append([]gateway.Peer(nil), in.Peers...)
 	p := &in.Peers[0]
 	if t.chosen.IsValid() && len(t.wanted.Endpoints) > 0 {
@@ -239,7 +244,27 @@ func (t *Tunnel) inputs() (gateway.Inputs, bool) {
 	if t.standby {
 		p.PublicKey, p.NextKey, p.Endpoint = wgtypes.Key{}, wgtypes.Key{}, netip.AddrPort{}
 	}
-	return in, true
+	return in, t.sets, true
+}
+
+// computed is the last computed state. Each write to the kernel is followed by a comparison of all of it with
+// the same state, and with thousands of nodes a computation costs as much as the comparison.
+type computed struct {
+	set   uint64
+	peers []gateway.Peer
+	state gateway.KernelState
+}
+
+// compute returns the state for inputs. The caller holds t.syncing.
+func (t *Tunnel) compute(in gateway.Inputs, set uint64) (gateway.KernelState, error) {
+	if t.latest.set == set && reflect.DeepEqual(t.latest.peers, in.Peers) {
+		return t.latest.state, nil
+	}
+	state, err := gateway.Compute(in)
+	if err == nil {
+		t.latest = computed{set, in.Peers, state}
+	}
+	return state, err
 }
 
 // sync applies only the changes of the wanted state. So it is cheap in a large cluster, where the addresses of
@@ -251,11 +276,11 @@ func (t *Tunnel) sync() error { return t.bring(t.config.Kernel.Update) }
 func (t *Tunnel) bring(way func(gateway.KernelState) ([]string, error)) error {
 	t.syncing.Lock()
 	defer t.syncing.Unlock()
-	in, ok := t.inputs()
+	in, set, ok := t.inputs()
 	if !ok {
 		return nil
 	}
-	state, err := gateway.Compute(in)
+	state, err := t.compute(in, set)
 	var changes []string
 	if err == nil {
 		changes, err = way(state)
@@ -276,7 +301,7 @@ func (t *Tunnel) bring(way func(gateway.KernelState) ([]string, error)) error {
 
 // States returns the wanted state and the state of the kernel, so that people can compare them.
 func (t *Tunnel) States() (wanted, found gateway.KernelState, err error) {
-	in, ok := t.inputs()
+	in, _, ok := t.inputs()
 	if !ok {
 		return gateway.KernelState{}, gateway.KernelState{}, errNothingWanted
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync"
 )
 
 // Files are parts of a bundle, by their paths. They are kept compressed, because the objects of 5,000 nodes
@@ -24,11 +25,16 @@ func (f Files) Add(path, text string) {
 	if f[path] == nil {
 		f[path] = &File{}
 	}
-	z := gzip.NewWriter(&f[path].packed)
+	z, _ := packers.Get().(*gzip.Writer)
+	defer packers.Put(z)
+	z.Reset(&f[path].packed)
 	n, _ := io.WriteString(z, text) // a Buffer has no errors
 	_ = z.Close()
 	f[path].size += int64(n)
 }
+
+// packers are reused, because each needs 800 KB.
+var packers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
 const readme = `What liqo-tui bundle has read of clusters, for a bug report. Each folder is a cluster.
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"go.yaml.in/yaml/v2"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/bundle"
@@ -40,8 +40,9 @@ const (
 	mostAgents = 20
 	// logsAtOnce is the number of logs that are read at the same time.
 	logsAtOnce = 8
-	// pageSize is the number of objects in one answer. As values without a type, 500 nodes take 50 MB.
-	pageSize = 200
+	// pageSize is the number of objects in one answer. 500 nodes need 50 MB as values without a type, and the
+	// garbage of the former page needs the same.
+	pageSize = 100
 )
 
 // Collect reads everything that the user may read. The file problems.txt lists the rest.

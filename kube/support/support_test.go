@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,7 +130,14 @@ func agent(namespace string, i int, ready bool) unstructured.Unstructured {
 // agents are enough.
 func TestABundleOfManyNodesHasTheLogsOfAFewAgents(t *testing.T) {
 	c := &cluster{asked: map[string]bool{}, agents: 5000}
-	files := unpack(t, support.Collect(t.Context(), c, flows.ClusterFacts{Namespace: "liqo"}))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	collected := support.Collect(t.Context(), c, flows.ClusterFacts{Namespace: "liqo"})
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) / uint64(c.agents); got > 60_000 {
+		t.Errorf("got %d bytes of garbage for each pod, want at most 60000", got)
+	}
+	files := unpack(t, collected)
 	if got := strings.Count(files["objects/pod.yaml"], "\nkind: Pod"); got != c.agents {
 		t.Errorf("got %d pods, want %d; problems: %s", got, c.agents, files["problems.txt"])
 	}
