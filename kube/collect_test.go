@@ -292,30 +292,30 @@ func TestNodePortRange(t *testing.T) {
 }
 
 func TestNodesThatCantReachAGatewayAreKept(t *testing.T) {
-	node := func(name, unreached string) client.Object {
-		o := &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{
+	node := func(name string) client.Object {
+		return keepInternalNode(&networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: map[string]string{wire.LabelManagedBy: wire.ManagedBy}, Annotations: map[string]string{wire.AnnotationPods: "10.244.0.0/24"},
-		}}
-		if unreached != "" {
-			o.Annotations[wire.AnnotationUnreached] = unreached
-		}
-		return keepInternalNode(o)
+		}})
+	}
+	lists := func(name string, gateways ...string) client.Object {
+		return wire.UnreachedConfigMap("liqo", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, gateways)
 	}
 	if o := keepInternalNode(&networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: "liqos"}}); o != nil {
 		t.Errorf("kept %v of Liqo's, which says nothing of gateways", o)
 	}
-	cut := node("b", "liqo-tenant-milan/milan,liqo-tenant-oslo/oslo")
-	if _, ok := cut.GetAnnotations()[wire.AnnotationPods]; ok {
+	if _, ok := node("b").GetAnnotations()[wire.AnnotationPods]; ok {
 		t.Error("what can be large is kept, too")
 	}
 	refuses := wire.InternalNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "d"}}, wire.NodeReport{Status: wire.NodeStatus{Refused: map[string]uint64{"liqo-tenant-milan/milan": 7}}})
-	f := factsOf(node("a", ""), cut, node("c", ""), keepInternalNode(refuses))
+	identity := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: wire.ClusterIDConfigMap, Labels: map[string]string{wire.LabelAppName: wire.ClusterIDAppName}}}
+	identity.Data = map[string]string{wire.ClusterIDKey: "rome"}
+	f := factsOf(node("a"), node("b"), lists("b", "liqo-tenant-milan/milan", "liqo-tenant-oslo/oslo"), node("c"), identity, lists("c"), keepInternalNode(refuses))
 	want := []flows.UnreachedFacts{{Node: "b", Gateways: []string{"liqo-tenant-milan/milan", "liqo-tenant-oslo/oslo"}}}
 	if got := f.AgentStatus["d"].Refused["liqo-tenant-milan/milan"]; got != 7 || f.AgentStatus["a"].Refused != nil {
 		t.Errorf("of what agents refuse: got %v, want 7 of d's and nothing of a's", f.AgentStatus)
 	}
-	if diff := cmp.Diff(want, f.Unreached); diff != "" || len(f.Agents) != 4 {
-		t.Errorf("of agents %v:\n%s", f.Agents, diff)
+	if diff := cmp.Diff(want, f.Unreached); diff != "" || len(f.Agents) != 4 || f.ID != "rome" {
+		t.Errorf("of agents %v of %q:\n%s", f.Agents, f.ID, diff)
 	}
 }
 

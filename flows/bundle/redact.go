@@ -116,7 +116,8 @@ func (k Kind) Object(o *unstructured.Unstructured) {
 
 // plainConfigMap reports whether we made the ConfigMap. Then it has no secrets.
 func plainConfigMap(o *unstructured.Unstructured) bool {
-	return o.GetName() == wire.ClusterIDConfigMap || o.GetLabels()[wire.LabelManagedBy] == wire.OperatorName
+	labels := o.GetLabels()
+	return o.GetName() == wire.ClusterIDConfigMap || labels[wire.LabelManagedBy] == wire.OperatorName || labels[wire.LabelAppName] == wire.FabricName
 }
 
 // ourAnnotation reports whether an annotation matters for a connection.

@@ -8,10 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/flows/bundle"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // planted are secrets of every kind, as they look.
@@ -73,6 +76,15 @@ func TestWhatIsNoSecretStays(t *testing.T) {
 		if got := bundle.Text(text); got != text {
 			t.Errorf("%q becomes %q", text, got)
 		}
+	}
+	unreached, err := runtime.DefaultUnstructuredConverter.ToUnstructured(wire.UnreachedConfigMap("liqo", &corev1.Node{}, []string{"liqo-tenant-milan/milan"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &unstructured.Unstructured{Object: unreached}
+	bundle.Kinds()[slices.IndexFunc(bundle.Kinds(), func(k bundle.Kind) bool { return k.Kind == "ConfigMap" })].Object(o)
+	if got, _, _ := unstructured.NestedString(o.Object, "data", "unreached"); got != "liqo-tenant-milan/milan" {
+		t.Errorf("of the gateways that a node does not reach: got %q", got)
 	}
 	key := planted["private key of WireGuard"]
 	if a, b := bundle.Text(key), bundle.Text("x "+key); "x "+a != b || a == bundle.Text("z"+key[1:]) {

@@ -41,6 +41,12 @@ func (all *Collection) Add(f *flows.ClusterFacts, o wire.Object) {
 	case *corev1.Namespace:
 		f.Namespaces = append(f.Namespaces, *o)
 	case *corev1.ConfigMap:
+		if node, gateways, ok := wire.ParseUnreached(o); ok {
+			if len(gateways) > 0 {
+				f.Unreached = append(f.Unreached, flows.UnreachedFacts{Node: node, Gateways: gateways})
+			}
+			return
+		}
 		all.identity, f.ID = o, wire.ClusterID(o.Data[wire.ClusterIDKey])
 	case *rbacv1.ClusterRoleBinding:
 		elsewhere(f, flows.Operator, bound(o))
@@ -74,9 +80,6 @@ func (all *Collection) Add(f *flows.ClusterFacts, o wire.Object) {
 				f.AgentStatus = map[string]wire.NodeStatus{}
 			}
 			f.AgentStatus[o.Name] = status
-		}
-		if gateways := wire.NodeUnreached(o); len(gateways) > 0 {
-			f.Unreached = append(f.Unreached, flows.UnreachedFacts{Node: o.Name, Gateways: gateways})
 		}
 	case *corev1.Service:
 		if len(o.Status.LoadBalancer.Ingress) > 0 {

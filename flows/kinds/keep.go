@@ -85,10 +85,8 @@ func keepInternalNode(o wire.Object) wire.Object {
 		out.Spec.Interface.Node.IP = n.Spec.Interface.Node.IP
 	}
 	out.Annotations = map[string]string{}
-	for _, name := range []string{wire.AnnotationUnreached, wire.AnnotationStatus} {
-		if text := o.GetAnnotations()[name]; text != "" {
-			out.Annotations[name] = text
-		}
+	if text := o.GetAnnotations()[wire.AnnotationStatus]; text != "" {
+		out.Annotations[wire.AnnotationStatus] = text
 	}
 	return out
 }

@@ -40,7 +40,9 @@ var table = []Kind{
 		Unlisted: func(f *flows.ClusterFacts, _ bool, only string) { f.PeersHidden = only != "" },
 	}}},
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Plans: Applied, Watches: []Watch{
-		{In: Installation, Labels: wire.LabelAppName + "=" + wire.ClusterIDAppName, Right: InInstallation},
+		{ // the cluster's ID, and what node agents don't reach
+			In: Installation, Labels: wire.LabelAppName + " in (" + wire.ClusterIDAppName + "," + wire.FabricName + ")", Right: InInstallation,
+		},
 	}},
 	{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"), Plans: Applied, Watches: []Watch{
 		{

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -47,6 +48,7 @@ type announcer struct {
 
 	mu        sync.Mutex
 	unreached []string       // the gateways that do not answer this node, sorted
+	asked     bool           // unreached is known
 	also      []netip.Prefix // the ranges in AnnotationAlso to which this node has routes
 	standing  wire.NodeStatus
 	proxy     wire.KubeProxy
@@ -57,11 +59,14 @@ type announcer struct {
 	report  wire.NodeReport   // the report to write
 	written wire.NodeReport   // the report that was written last
 	wrote   time.Time         // when that report was written
+
+	listed   []string  // the gateways in the UnreachedConfigMap
+	listedAt time.Time // when they were written; zero: not yet by this process
 }
 
-// sayAgain is the interval at which an unchanged report is written again, in case somebody has
-// deleted it. If nobody has, the API server stores nothing new.
-const sayAgain = 10 * time.Minute
+// rewriteAfter is the interval at which an unchanged report is written again, in case it was deleted. Otherwise
+// the API server stores nothing new.
+const rewriteAfter = 10 * time.Minute
 
 func newAnnouncer(o FabricOptions, cache client.Reader, c client.Client, refused func() (map[string]uint64, error)) *announcer {
 	a := &announcer{options: o, cache: cache, client: c, refused: refused, woken: make(chan struct{}, 1), look: lookAround, mtuTo: o.mtuTo, resolv: "/etc/resolv.conf"}
@@ -138,7 +143,7 @@ func (a *announcer) leads(ranges []netip.Prefix) {
 // stands notes the node's status for the next report.
 func (a *announcer) stands(s wire.NodeStatus) {
 	a.mu.Lock()
-	changed := otherwise(a.standing, s)
+	changed := statusDiffers(a.standing, s)
 	a.standing = s
 	a.mu.Unlock()
 	if changed {
@@ -146,8 +151,8 @@ func (a *announcer) stands(s wire.NodeStatus) {
 	}
 }
 
-// otherwise reports whether two statuses differ. It ignores differences in texts.
-func otherwise(a, b wire.NodeStatus) bool {
+// statusDiffers reports whether two statuses differ. It ignores differences in texts.
+func statusDiffers(a, b wire.NodeStatus) bool {
 	return a.Level != b.Level || a.KubeProxy != b.KubeProxy || (a.Problem == "") != (b.Problem == "") || !sameNames(a.Unfit, b.Unfit)
 }
 
@@ -193,6 +198,7 @@ func (a *announcer) run(ctx context.Context) error {
 	failures := 0
 	for {
 		wait, err := a.announce(ctx, time.Now())
+		err = errors.Join(err, a.list(ctx, time.Now()))
 		if err == nil {
 			failures = 0
 		} else if ctx.Err() == nil {
@@ -227,7 +233,7 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 		return 0, err
 	}
 	a.mu.Lock()
-	a.report.Unreached, a.report.Also = a.unreached, a.also
+	a.report.Also = a.also
 	a.report.Status = a.standing
 	a.report.Status.KubeProxy = a.proxy
 	a.mu.Unlock()
@@ -238,9 +244,9 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	if a.report.Status.Pods, err = a.compare(ctx, ranges, pods); err != nil {
 		return 0, err
 	}
-	also := now.Sub(a.wrote) >= sayAgain || !slices.Equal(a.report.Unreached, a.written.Unreached) || a.report.MTU != a.written.MTU || !slices.Equal(a.report.Also, a.written.Also) ||
+	also := now.Sub(a.wrote) >= rewriteAfter || a.report.MTU != a.written.MTU || !slices.Equal(a.report.Also, a.written.Also) ||
 		!slices.Equal(a.report.Networks, a.written.Networks) || !slices.Equal(a.report.Addresses, a.written.Addresses) ||
-		!slices.Equal(a.report.Nameservers, a.written.Nameservers) || otherwise(a.report.Status, a.written.Status) ||
+		!slices.Equal(a.report.Nameservers, a.written.Nameservers) || statusDiffers(a.report.Status, a.written.Status) ||
 		!sameNames(a.report.Status.Refused, a.written.Status.Refused) || !sameRanges(a.report.Status.Pods, a.written.Status.Pods)
 	say, due, wait := a.next.Next(now, ranges, pods, also)
 	if !due {
@@ -251,12 +257,7 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	}
 	report := a.report
 	report.IP, report.Pods = a.options.NodeIP, say
-	u, err := apply.Wanted(wire.InternalNode(&node, report))
-	if err != nil {
-		return 0, err
-	}
-	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(wire.FabricName), client.ForceOwnership)
-	if err != nil {
+	if err := a.apply(ctx, wire.InternalNode(&node, report)); err != nil {
 		return 0, fmt.Errorf("apply InternalNode %s: %w", node.Name, err)
 	}
 	a.next.Said(say)
@@ -267,7 +268,46 @@ func (a *announcer) announce(ctx context.Context, now time.Time) (time.Duration,
 	return resync - now.Sub(a.looked), nil
 }
 
-// lookAround brings the parts of the report up to date that do not follow from the node's objects.
+func (a *announcer) apply(ctx context.Context, o wire.Object) error {
+	u, err := apply.Wanted(o)
+	if err != nil {
+		return err
+	}
+	return a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(wire.FabricName), client.ForceOwnership)
+}
+
+// list writes which gateways do not answer this node. As long as all gateways answer, it makes no object, and
+// only empties the list of an earlier agent.
+func (a *announcer) list(ctx context.Context, now time.Time) error {
+	a.mu.Lock()
+	gateways, known := a.unreached, a.asked
+	a.mu.Unlock()
+	same := slices.Equal(gateways, a.listed) && !a.listedAt.IsZero()
+	if !known || same && (len(gateways) == 0 || now.Sub(a.listedAt) < rewriteAfter) {
+		return nil
+	}
+	var node corev1.Node
+	if err := a.cache.Get(ctx, client.ObjectKey{Name: a.options.NodeName}, &node); err != nil {
+		return fmt.Errorf("read Node %s: %w", a.options.NodeName, err)
+	}
+	m := wire.UnreachedConfigMap(a.options.Namespace, &node, gateways)
+	var err error
+	if len(gateways) == 0 {
+		var empty []byte
+		if empty, err = json.Marshal(map[string]any{"data": m.Data}); err == nil {
+			err = client.IgnoreNotFound(a.client.Patch(ctx, m, client.RawPatch(types.MergePatchType, empty), client.FieldOwner(wire.FabricName)))
+		}
+	} else {
+		err = a.apply(ctx, m)
+	}
+	if err != nil {
+		return fmt.Errorf("write ConfigMap %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	a.listed, a.listedAt = gateways, now
+	return nil
+}
+
+// lookAround updates the parts of the report that are read from the kernel.
 func (a *announcer) lookAround(ctx context.Context) error {
 	routes, addresses, err := a.look()
 	if err != nil {

@@ -59,6 +59,9 @@ func (n *node) after(d time.Duration) *networkingv1beta1.InternalNode {
 	if _, err := n.announce(n.t.Context(), n.now); err != nil {
 		n.t.Fatal(err)
 	}
+	if err := n.list(n.t.Context(), n.now); err != nil {
+		n.t.Fatal(err)
+	}
 	var said networkingv1beta1.InternalNode
 	if err := n.client.Get(n.t.Context(), client.ObjectKey{Name: "a"}, &said); err != nil {
 		n.t.Fatal(err)
@@ -114,7 +117,7 @@ func TestANodeSaysItsNetworksOnceAndWhenTheyChange(t *testing.T) {
 	if err := n.client.Delete(t.Context(), &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil {
 		t.Fatal(err)
 	}
-	n.now = n.now.Add(sayAgain)
+	n.now = n.now.Add(rewriteAfter)
 	say("10.0.0.0/24,172.20.0.0/14", "10.0.0.0/24", "172.20.0.0/14")
 	n.look = func() ([]netip.Prefix, []netip.Addr, error) { return nil, nil, errors.New("busy") }
 	if _, err := n.announce(t.Context(), n.now.Add(resync)); err == nil {
@@ -332,7 +335,7 @@ func TestAGatewayFollowsManyNodesSeldom(t *testing.T) {
 // one absent gateway must not change those of all nodes.
 func TestANodeSaysWhichGatewaysItCantReachOnlyWhenThatChanges(t *testing.T) {
 	n := newNode(t)
-	version := n.after(0).ResourceVersion
+	announced, version := n.after(0).ResourceVersion, ""
 	var answers bool
 	p := &paths{
 		log: slog.New(slog.DiscardHandler),
@@ -364,11 +367,54 @@ func TestANodeSaysWhichGatewaysItCantReachOnlyWhenThatChanges(t *testing.T) {
 			}
 			n.after(askInterval)
 		}
-		said := n.after(0)
-		if got := said.Annotations[wire.AnnotationUnreached]; got != step.want || (said.ResourceVersion != version) != step.writes {
-			t.Errorf("%+v: it says %q, written: %v", step, got, said.ResourceVersion != version)
+		if n.after(0).ResourceVersion != announced {
+			t.Fatalf("%+v: the InternalNode has changed, which gateways watch", step)
 		}
-		version = said.ResourceVersion
+		m := n.unreachedNow()
+		_, gateways, _ := wire.ParseUnreached(m)
+		if got := strings.Join(gateways, ","); got != step.want || (m.ResourceVersion != version) != step.writes {
+			t.Errorf("%+v: it says %q, written: %v", step, got, m.ResourceVersion != version)
+		}
+		version = m.ResourceVersion
+	}
+}
+
+// unreachedNow returns the node's UnreachedConfigMap; an empty one if it does not exist.
+func (n *node) unreachedNow() *corev1.ConfigMap {
+	n.t.Helper()
+	m := &corev1.ConfigMap{}
+	if err := n.client.Get(n.t.Context(), client.ObjectKey{Namespace: "liqo", Name: "liqo-tui-fabric-a"}, m); client.IgnoreNotFound(err) != nil {
+		n.t.Fatal(err)
+	}
+	return m
+}
+
+// The agent was started again during an outage, or somebody has deleted its list.
+func TestAnAgentCorrectsTheListOfTheOneBeforeIt(t *testing.T) {
+	self := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "of-a"}}
+	n := newNode(t, wire.UnreachedConfigMap("liqo", self, []string{"liqo-tenant-milan/milan"}))
+	lists := func(d time.Duration) string {
+		t.Helper()
+		n.after(d)
+		_, gateways, _ := wire.ParseUnreached(n.unreachedNow())
+		return strings.Join(gateways, ",")
+	}
+	if got := lists(0); got != "liqo-tenant-milan/milan" {
+		t.Errorf("before it has asked the gateways: got %q", got)
+	}
+	if n.lost(nil); lists(0) != "" {
+		t.Error("all gateways answer, and the former agent's list is still there")
+	}
+	n.lost([]string{"liqo-tenant-oslo/oslo"})
+	lists(0)
+	if err := n.client.Delete(t.Context(), n.unreachedNow()); err != nil {
+		t.Fatal(err)
+	}
+	if got := lists(rewriteAfter); got != "liqo-tenant-oslo/oslo" {
+		t.Errorf("after it was deleted: got %q", got)
+	}
+	if m := n.unreachedNow(); len(m.OwnerReferences) != 1 || m.OwnerReferences[0].UID != "of-a" {
+		t.Errorf("owned by %v: it does not go with its node", m.OwnerReferences)
 	}
 }
 
@@ -459,14 +505,14 @@ func TestANodeSaysWhatItRefusesOfPeers(t *testing.T) {
 		t.Errorf("got %d, want 7", got)
 	}
 	var latest *networkingv1beta1.InternalNode
-	for passed := time.Duration(0); passed < sayAgain-2*resync; passed += resync {
+	for passed := time.Duration(0); passed < rewriteAfter-2*resync; passed += resync {
 		counts["t/milan"] += 1000
 		if latest = n.after(resync); latest.ResourceVersion != first.ResourceVersion {
 			t.Fatal("it was written again because more packets came")
 		}
 	}
 	if latest = n.after(2 * resync); status(latest).Refused["t/milan"] != counts["t/milan"] {
-		t.Errorf("after %s: got %d, want %d", sayAgain, status(latest).Refused["t/milan"], counts["t/milan"])
+		t.Errorf("after %s: got %d, want %d", rewriteAfter, status(latest).Refused["t/milan"], counts["t/milan"])
 	}
 	for i := range 2 * wire.NodeStatusMax {
 		counts[fmt.Sprintf("t/peer-%03d", i)] = 1
@@ -542,7 +588,6 @@ func TestAGatewayFollowsWhatItUsesOfANode(t *testing.T) {
 	}{
 		{"a new node", func() {}, true},
 		{"what it refuses", func() { report.Status.Refused = map[string]uint64{"t/milan": 7} }, false},
-		{"whom it can't reach", func() { report.Unreached = []string{"t/milan"} }, false},
 		{"its pods", func() { report.Pods = append(report.Pods, netip.MustParsePrefix("10.244.9.9/32")) }, true},
 		{"its address", func() { report.IP = netip.Addr{} }, true},
 		{"the same again", func() {}, false},

@@ -93,7 +93,7 @@ func (f *fabric) present() []gateway.Gateway {
 func (a *announcer) lost(names []string) {
 	a.mu.Lock()
 	changed := !slices.Equal(a.unreached, names)
-	a.unreached = names
+	a.unreached, a.asked = names, true
 	a.mu.Unlock()
 	if changed {
 		a.options.Log.Warn("gateways that this node can't reach over the fabric", "names", names)

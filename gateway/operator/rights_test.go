@@ -475,10 +475,20 @@ func (w *world) testAbuses() {
 		{name: "changes the Service", do: patch(&corev1.Service{ObjectMeta: at(milan, "gw-milan")}, `{"metadata":{"labels":{"a":"b"}}}`)},
 	})
 	agent := w.account("liqo", wire.FabricName)
-	w.permitted("a node's agent", agent, []abuse{{name: "speaks for its node", do: create(node("node-a"))}})
+	unreached := func(name, app string) client.Object {
+		m := wire.UnreachedConfigMap("liqo", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "x"}}, []string{"liqo-tenant-milan/milan"})
+		m.Labels[wire.LabelAppName] = app
+		return m
+	}
+	w.permitted("a node's agent", agent, []abuse{
+		{name: "speaks for its node", do: create(node("node-a"))},
+		{name: "says what its node does not reach", do: create(unreached("node-a", wire.FabricName))},
+	})
 	w.refused("a node's agent", agent, []abuse{
 		{name: "speaks for another node", do: create(node("node-b"))},
 		{name: "says anew where another node's pods are", do: apply(node("node-b"))},
+		{name: "says what another node does not reach", do: apply(unreached("node-b", wire.FabricName))},
+		{name: "gives the cluster another ID", do: create(unreached("node-a", wire.ClusterIDAppName))},
 		{name: "changes a gateway's traffic", do: patch(fabric(milan, "milan"), `{"spec":{"gatewayIP":"10.244.0.21"}}`)},
 		{name: "reads Secrets", do: read(milan, "gw-milan")},
 		{name: "changes its node", do: patch(&corev1.Node{ObjectMeta: at("", "node-a")}, `{"metadata":{"labels":{"a":"b"}}}`)},

@@ -161,10 +161,6 @@ const (
 	// AnnotationMTU on an InternalNode is the smallest MTU of the node's routes to
 	// gateways' pods, in bytes.
 	AnnotationMTU = "liqo-tui.dev/mtu"
-	// AnnotationUnreached on an InternalNode lists the gateways that do not answer the
-	// node over the fabric, with commas between them. If all gateways answer, the
-	// annotation is absent.
-	AnnotationUnreached = "liqo-tui.dev/unreached"
 	// AnnotationNodeIPs on an InternalFabric lists the addresses of the nodes on which the
 	// gateway's pods run, with commas between them.
 	AnnotationNodeIPs = "liqo-tui.dev/node-ips"

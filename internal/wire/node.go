@@ -20,7 +20,6 @@ type NodeReport struct {
 	Pods      []netip.Prefix // the addresses of its pods: ranges, and single addresses
 	Addresses []netip.Addr   // the node's own addresses
 	MTU       int            // the smallest MTU of its routes to gateways' pods, in bytes; 0: not known
-	Unreached []string       // gateways that don't answer the node over the fabric, as namespace/name
 	// Nameservers are the DNS servers that the node asks.
 	Nameservers []netip.Addr
 	Also        []netip.Prefix // ranges of peers in a renumbering that the node has routes to
@@ -112,9 +111,6 @@ func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNo
 			Node:    networkingv1beta1.InternalNodeSpecInterfaceNode{IP: networkingv1beta1.IP(r.IP.String())},
 		}},
 	}
-	if len(r.Unreached) > 0 {
-		o.Annotations[AnnotationUnreached] = strings.Join(r.Unreached, ",")
-	}
 	if len(r.Also) > 0 {
 		o.Annotations[AnnotationAlso] = Joined(r.Also)
 	}
@@ -127,13 +123,33 @@ func InternalNode(node *corev1.Node, r NodeReport) *networkingv1beta1.InternalNo
 	return o
 }
 
-// NodeUnreached reads only the gateways that the node can't reach, as namespace/name.
-func NodeUnreached(o metav1.Object) []string {
-	text := o.GetAnnotations()[AnnotationUnreached]
-	if text == "" {
-		return nil
+// unreachedKey is the key in the ConfigMap of [UnreachedConfigMap].
+const unreachedKey = "unreached"
+
+// UnreachedConfigMap returns the object in which a node's agent lists the gateways that don't answer the node
+// over the fabric, as namespace/name. Nothing in the cluster reads it. It is not a part of the InternalNode,
+// because every gateway watches the InternalNodes of all nodes, and one absent gateway changes the list of every
+// node.
+func UnreachedConfigMap(namespace string, node *corev1.Node, gateways []string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: FabricName + "-" + node.Name, Labels: map[string]string{LabelAppName: FabricName, LabelManagedBy: ManagedBy},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
+		},
+		Data: map[string]string{unreachedKey: strings.Join(gateways, ",")},
 	}
-	return strings.Split(text, ",")
+}
+
+// ParseUnreached reads an [UnreachedConfigMap]. ok is false for other ConfigMaps.
+func ParseUnreached(m *corev1.ConfigMap) (node string, gateways []string, ok bool) {
+	if node, ok = strings.CutPrefix(m.Name, FabricName+"-"); !ok || m.Labels[LabelAppName] != FabricName {
+		return "", nil, false
+	}
+	if text := m.Data[unreachedKey]; text != "" {
+		gateways = strings.Split(text, ",")
+	}
+	return node, gateways, true
 }
 
 // ParseNode reads the report in an InternalNode. The error names the parts that can't be read. The other
@@ -151,7 +167,6 @@ func ParseNode(n *networkingv1beta1.InternalNode) (r NodeReport, err error) {
 			errs[4] = fmt.Errorf("annotation %s: %q is no number", AnnotationMTU, text)
 		}
 	}
-	r.Unreached = NodeUnreached(n)
 	r.Also, errs[5] = Also(n)
 	r.Nameservers, errs[6] = NodeNameservers(n)
 	r.Status, errs[7] = ParseNodeStatus(n.Annotations)
