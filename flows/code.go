@@ -9,17 +9,18 @@ type Code string
 // one of these checks fails, there is no plan. Two codes are exceptions: the plan itself
 // judges CodePermission, and a step of the plan decides CodeImage.
 const (
-	CodeAnswers    Code = "LT-P001" // the API server answers, and lets us in
-	CodeDifferent  Code = "LT-P002" // the two are different clusters
-	CodeSoftware   Code = "LT-P003" // the kinds are served, and something acts on them
-	CodeClusterID  Code = "LT-P004" // the cluster ID is there, valid and unique
-	CodeNetworks   Code = "LT-P005" // address ranges are known
-	CodePermission Code = "LT-P006" // the user may do all that the plan does
-	CodeOperator   Code = "LT-P007" // the operator runs
-	CodeImage      Code = "LT-P009" // a node can pull the image that is to be installed
-	CodeKernel     Code = "LT-P014" // the nodes' kernel is new enough
-	CodePeer       Code = "LT-P023" // a peer is still the same cluster
-	CodeFreePort   Code = "LT-P021" // the node port is free, and the cluster assigns it
+	CodeAnswers     Code = "LT-P001" // the API server answers, and accepts the user
+	CodeDifferent   Code = "LT-P002" // the two contexts lead to different clusters
+	CodeSoftware    Code = "LT-P003" // the API server has Liqo's kinds, and an operator runs for them
+	CodeClusterID   Code = "LT-P004" // the cluster ID is there, valid and unique
+	CodeNetworks    Code = "LT-P005" // the address ranges are known
+	CodePermission  Code = "LT-P006" // the user may do everything that the plan does
+	CodeOperator    Code = "LT-P007" // the operator runs
+	CodeImage       Code = "LT-P009" // a node can pull the image that is to be installed
+	CodeKernel      Code = "LT-P014" // the nodes' kernel is new enough
+	CodeGatewayMode Code = "LT-P017" // packets of pods use the nodes' routes
+	CodePeer        Code = "LT-P023" // the peer is still the same cluster
+	CodeFreePort    Code = "LT-P021" // the node port is free, and the cluster assigns it
 )
 
 // Errors of a command that do not come from its run.

@@ -156,7 +156,7 @@ func completePlan(plan Plan, f Facts) (Plan, Connection) {
 	c := NewConnection(adopted, f)
 	plan.Kept = append(plan.Kept, c.others()...)
 	for _, side := range []Side{A, B} {
-		for _, s := range []*Step{c.Elsewhere(side), f.Sides[side].OldKernels(side), c.refusedRelay(side), c.refusedAllow(side)} {
+		for _, s := range []*Step{c.Elsewhere(side), f.Sides[side].OldKernels(side), f.Sides[side].SharedGateways(side), c.refusedRelay(side), c.refusedAllow(side)} {
 			if s != nil {
 				plan.Steps = append(plan.Steps, *s)
 			}

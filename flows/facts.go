@@ -223,6 +223,7 @@ type NodeFacts struct {
 	Provider string
 	Kernel   string // the kernel's release, such as "6.1.0-18-amd64"; "" if unknown
 	Arch     string // such as "arm64"; "" if unknown
+	Gateway  GatewayMode
 	// CPUs is the number of the node's CPUs, in thousandths. Memory is in bytes. 0 means unknown.
 	CPUs, Memory int64
 }

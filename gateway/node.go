@@ -28,7 +28,7 @@ func ComputeNode(in NodeInputs) (KernelState, error) {
 		// ReversePathMark is for machines that set rp_filter for all devices. If a machine sets
 		// it only as the default of new devices, it does not check our device, and marks don't
 		// matter.
-		Settings: []Setting{{FabricDevice, ReversePath, 0}, {FabricDevice, ReversePathMark, 1}},
+		Settings: []Setting{{FabricDevice, Forwarding, 1}, {FabricDevice, ReversePath, 0}, {FabricDevice, ReversePathMark, 1}},
 	}
 	for _, c := range in.closed() {
 		s.Routes = append(s.Routes, Route{Table: NodeTable, Type: Blackhole, Destination: c})

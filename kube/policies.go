@@ -29,6 +29,10 @@ var policyMakers = map[string]string{
 	"policy.networking.k8s.io": "Kubernetes' admin network policies", "k8s.ovn.org": "OVN-Kubernetes",
 }
 
+// ovnPolicies are the kinds of k8s.ovn.org by which a pod and a peer may not reach each other. EgressQoS and
+// NetworkQoS are not in it: they mark packets, or limit their rate.
+var ovnPolicies = []string{"EgressFirewall", "EgressIP", "EgressService", "AdminPolicyBasedExternalRoute"}
+
 const cilium = "cilium.io"
 
 // Policies reads which pods can't receive or send all packets, by which policies, and which of these policies
@@ -53,7 +57,7 @@ func (c *Cluster) readPolicies(ctx context.Context, f *policy.Facts) error {
 	hasCilium := false
 	for _, g := range groups.Groups {
 		hasCilium = hasCilium || g.Name == cilium
-		if maker := policyMakers[g.Name]; maker != "" && !slices.Contains(f.Others, maker) && c.hasPolicies(ctx, g.PreferredVersion.GroupVersion) {
+		if maker := policyMakers[g.Name]; maker != "" && !slices.Contains(f.Others, maker) && c.hasPolicies(ctx, g.Versions) {
 			f.Others = append(f.Others, maker)
 		}
 	}
@@ -161,9 +165,14 @@ func (c *Cluster) eachOfCilium(ctx context.Context, kind string, do func(*unstru
 	}))
 }
 
-// hasPolicies reports whether there is a policy of one of the version's kinds, or it may be: who
-// may not list them does not know.
-func (c *Cluster) hasPolicies(ctx context.Context, version string) bool {
+// hasPolicies reports whether there is a policy of one of the kinds of an API group. It also returns true if this
+// user may not list them. Each version of a group has kinds of its own: of policy.networking.k8s.io,
+// ClusterNetworkPolicy is in v1alpha2, and AdminNetworkPolicy in v1alpha1 alone.
+func (c *Cluster) hasPolicies(ctx context.Context, versions []metav1.GroupVersionForDiscovery) bool {
+	return slices.ContainsFunc(versions, func(v metav1.GroupVersionForDiscovery) bool { return c.hasPoliciesIn(ctx, v.GroupVersion) })
+}
+
+func (c *Cluster) hasPoliciesIn(ctx context.Context, version string) bool {
 	list, err := c.discovery.ServerResourcesForGroupVersionWithContext(ctx, version)
 	if err != nil {
 		return true
@@ -173,7 +182,8 @@ func (c *Cluster) hasPolicies(ctx context.Context, version string) bool {
 		return true
 	}
 	for _, r := range list.APIResources {
-		if !strings.HasSuffix(r.Kind, "NetworkPolicy") || strings.Contains(r.Name, "/") || strings.HasPrefix(r.Kind, "Staged") {
+		isPolicy := strings.HasSuffix(r.Kind, "NetworkPolicy") && !strings.HasPrefix(r.Kind, "Staged") || slices.Contains(ovnPolicies, r.Kind)
+		if !isPolicy || strings.Contains(r.Name, "/") {
 			continue
 		}
 		found, err := c.metadata.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{Limit: 1})

@@ -1,6 +1,9 @@
 package kube
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -10,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -61,5 +65,72 @@ func testPolicies(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	f, err = restricted(t, env, "blind", "create").Policies(t.Context())
 	if err != nil || !strings.Contains(f.Unknown, "forbidden") {
 		t.Errorf("who may not read them: got %v, %q", err, f.Unknown)
+	}
+}
+
+// A policy of another program is named, whatever its kind and its version are called.
+func TestPoliciesOfOtherProgramsAreNamed(t *testing.T) {
+	kinds := map[string]map[string]string{ // by resource, by version
+		"k8s.ovn.org/v1":                    {"egressfirewalls": "EgressFirewall", "egressips": "EgressIP", "egressservices": "EgressService", "adminpolicybasedexternalroutes": "AdminPolicyBasedExternalRoute", "egressqoses": "EgressQoS"},
+		"policy.networking.k8s.io/v1alpha1": {"adminnetworkpolicies": "AdminNetworkPolicy", "baselineadminnetworkpolicies": "BaselineAdminNetworkPolicy"},
+		"policy.networking.k8s.io/v1alpha2": {"clusternetworkpolicies": "ClusterNetworkPolicy"},
+		"crd.projectcalico.org/v1":          {"globalnetworkpolicies": "GlobalNetworkPolicy", "stagednetworkpolicies": "StagedNetworkPolicy", "tiers": "Tier"},
+	}
+	const ovn, admin, calico = "OVN-Kubernetes", "Kubernetes' admin network policies", "Calico"
+	for exists, want := range map[string]string{
+		"k8s.ovn.org/v1/egressfirewalls": ovn, "k8s.ovn.org/v1/egressips": ovn, "k8s.ovn.org/v1/egressservices": ovn, "k8s.ovn.org/v1/adminpolicybasedexternalroutes": ovn, "k8s.ovn.org/v1/egressqoses": "",
+		"policy.networking.k8s.io/v1alpha1/adminnetworkpolicies": admin, "policy.networking.k8s.io/v1alpha1/baselineadminnetworkpolicies": admin, "policy.networking.k8s.io/v1alpha2/clusternetworkpolicies": admin,
+		"crd.projectcalico.org/v1/globalnetworkpolicies": calico, "crd.projectcalico.org/v1/stagednetworkpolicies": "", "crd.projectcalico.org/v1/tiers": "",
+		"none": "",
+	} {
+		t.Run(exists, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				path := strings.TrimPrefix(r.URL.Path, "/apis/")
+				var answer any
+				switch {
+				case r.URL.Path == "/api":
+					answer = metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}}
+				case r.URL.Path == "/apis":
+					groups := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
+					for _, versions := range [][]string{{"k8s.ovn.org/v1"}, {"policy.networking.k8s.io/v1alpha2", "policy.networking.k8s.io/v1alpha1"}, {"crd.projectcalico.org/v1"}} {
+						name, _, _ := strings.Cut(versions[0], "/")
+						g := metav1.APIGroup{Name: name}
+						for _, v := range versions {
+							_, version, _ := strings.Cut(v, "/")
+							g.Versions = append(g.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v, Version: version})
+						}
+						g.PreferredVersion = g.Versions[0]
+						groups.Groups = append(groups.Groups, g)
+					}
+					answer = groups
+				case kinds[path] != nil:
+					list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: path}
+					for name, kind := range kinds[path] {
+						list.APIResources = append(list.APIResources, metav1.APIResource{Name: name, Kind: kind, Verbs: metav1.Verbs{"list"}}, metav1.APIResource{Name: name + "/status", Kind: kind})
+					}
+					answer = list
+				case path == "networking.k8s.io/v1/networkpolicies":
+					answer = networkingv1.NetworkPolicyList{TypeMeta: metav1.TypeMeta{Kind: "NetworkPolicyList", APIVersion: "networking.k8s.io/v1"}}
+				default:
+					list := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}, Items: []metav1.PartialObjectMetadata{}}
+					if path == exists {
+						list.Items = append(list.Items, metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: metav1.ObjectMeta{Name: "x"}})
+					}
+					answer = list
+				}
+				w.Header().Set("Content-Type", "application/json")
+				if err := json.NewEncoder(w).Encode(answer); err != nil {
+					t.Error(err)
+				}
+			}))
+			defer server.Close()
+			f, err := open(t, &rest.Config{Host: server.URL}).Policies(t.Context())
+			if err != nil || f.Unknown != "" {
+				t.Fatalf("got %v, %q", err, f.Unknown)
+			}
+			if got := strings.Join(f.Others, ", "); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
 	}
 }

@@ -36,6 +36,7 @@ const (
 	PodRanges  flows.Code = "LT-D019"
 	UDPPath    flows.Code = "LT-D020"
 	KubeProxy  flows.Code = "LT-D021"
+	PodsWay    flows.Code = "LT-D022"
 	Ping       flows.Code = "LT-D030"
 	PathMTU    flows.Code = "LT-D031"
 	PacketLoss flows.Code = "LT-D032"
@@ -64,7 +65,7 @@ type diagnosis struct {
 // checks are Measuring.
 func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 	in := inputs(f, earlier)
-	results := evaluate(diagnosisChecks(), in)
+	results := slices.DeleteFunc(evaluate(diagnosisChecks(), in), withoutOVN)
 	results = extend(results, lendingChecks(), in, in.uses)
 	return extend(results, leftChecks(), in, in.reportsUnowned)
 }
@@ -126,6 +127,7 @@ func diagnosisChecks() []definition[diagnosis] {
 		{Allowed, eachSide, []flows.Code{GatewayPod}, diagnosis.allowed},
 		{Warnings, eachSide, []flows.Code{Answers}, diagnosis.warnings},
 		{KubeProxy, eachSide, []flows.Code{Answers}, diagnosis.kubeProxy},
+		{PodsWay, eachSide, []flows.Code{Answers}, diagnosis.gatewayMode},
 		{UDPPath, eachWay, []flows.Code{Endpoint, GatewayPod, Keys, Fresh, KubeProxy}, diagnosis.path},
 		{Ping, eachSide, []flows.Code{UDPPath}, diagnosis.ping},
 		{PathMTU, pair, []flows.Code{Ping}, diagnosis.mtu},

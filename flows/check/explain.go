@@ -74,6 +74,10 @@ func preflightTexts() map[flows.Code]Text {
 			"Gateways and node agents need Linux 5.10, for features of nftables. On an older kernel they say so and end. A node with an older kernel is left out: its pods don't reach the other cluster. A cluster on which no node can host a gateway is refused.",
 			[]string{"Upgrade the kernel of a node, or add a node with a newer one.", "Keep gateways off old nodes: liqo-tui install --pod-settings FILE, with a nodeSelector."},
 		},
+		flows.CodeGatewayMode: {
+			podsWayTitle, podsWayMeaning + " A cluster with a shared gateway is refused before anything changes. It is not known if a node says no mode, or an unknown one; if nodes may not be read, LT-P008 says so. Clusters without OVN-Kubernetes, and those with Liqo's own agents, have no such finding.",
+			podsWayFix(),
+		},
 		Room: {
 			"CPUs and memory",
 			"Liqo's documents advise 2 CPUs and 2 GB of memory for a cluster, for Kubernetes' own programs too. What counts is the sum of the nodes. liqo-tui's programs request about 0.1 CPUs and 130 MB for a cluster of one node with one peer.",
@@ -205,6 +209,10 @@ func diagnosisTexts() map[flows.Code]Text {
 			"kube-proxy works on the nodes", "kube-proxy leads packets to a Service to its pods. If it ends, a node's Services lead to the pods that they had, and new Services nowhere: once a gateway's pod is replaced, the node port that the other cluster dials leads to nothing. Each node's agent asks kube-proxy at its health port 10256 every few seconds. It fails where the client dials and gets no answer, and is a warning elsewhere. Where nothing has answered since the agent began, it is not known: another program may have kube-proxy's task, such as Cilium, or kube-proxy may be told to answer elsewhere.",
 			[]string{"Find out why it does not run on the nodes that are named: kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide, or the log of the service that runs it, such as k3s.", "If another program has its task now: kubectl -n liqo rollout restart daemonset/liqo-tui-fabric."},
 		},
+		PodsWay: {
+			podsWayTitle, podsWayMeaning + " The mode may have changed since the clusters were connected.",
+			podsWayFix(),
+		},
 		UDPPath: {
 			"UDP between the gateways", "Gateways that answer each other's pings reach each other. For gateways that don't, two looks a few seconds apart show what each has sent and received in between. If the client sends and the server receives nothing, the way to the server is blocked. If the server receives and the client does not, the way back is blocked. Before the second look, this is being measured.",
 			[]string{"Ask for the firewall rule that the finding names.", "Let the other cluster dial: --server-location.", "Dial another address: --client-address."},
@@ -280,5 +288,17 @@ func commandTexts() map[flows.Code]Text {
 			"the installation did not become ready", "The operator was applied, but does not run.",
 			[]string{"Check its pods: kubectl -n liqo get pods,events.", "If the image can't be pulled, run it again with --image IMAGE.", "Run the same command again to wait longer."},
 		},
+	}
+}
+const (
+	podsWayTitle   = "pods' packets use node routes"
+	podsWayMeaning = "An agent on each node adds routes to the gateways. With a shared gateway, which is OVN-Kubernetes' default and OpenShift's, packets of pods do not use the node's routes: those to peers leave the cluster unencrypted, under the node's address. With a local gateway, packets use these routes: all traffic that leaves the cluster goes through the nodes' kernels. That was traced with an imitation of OVN-Kubernetes, which itself was not run, so it is a warning. Each node's mode is in its annotation k8s.ovn.org/l3-gateway-config."
+)
+
+func podsWayFix() []string {
+	return []string{
+		"OpenShift: set routingViaHost: true in spec.defaultNetwork.ovnKubernetesConfig.gatewayConfig of networks.operator.openshift.io cluster.",
+		"Elsewhere: start OVN-Kubernetes with the gateway mode local (global.gatewayMode of its Helm chart, or OVN_GATEWAY_MODE).",
+		"With a local gateway, send packets before you rely on it: liqo-tui network verify.",
 	}
 }

@@ -56,7 +56,7 @@ func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Resul
 func (in preflight) pointless(r Result) bool {
 	unknown := r.State == Inconclusive || r.State == Skipped
 	return r.ID == Admission && in.facts.Tried == nil || r.ID == Release && (unknown || r.State == Pass) || unknown && (r.ID == flows.CodeKernel || r.ID == Room) ||
-		r.ID == flows.CodeImage && !in.triesImage(r.Sides[0]) || r.ID == APIReached && in.facts.Reach == nil ||
+		withoutOVN(r) || r.ID == flows.CodeImage && !in.triesImage(r.Sides[0]) || r.ID == APIReached && in.facts.Reach == nil ||
 		(r.ID == Lending || r.ID == NewKey) && in.params.Lending == nil
 }
 
@@ -72,6 +72,7 @@ func preflightChecks() []definition[preflight] {
 		{flows.CodePermission, eachSide, []flows.Code{flows.CodeAnswers}, preflight.permissions},
 		{Release, eachSide, []flows.Code{flows.CodeAnswers}, preflight.release},
 		{flows.CodeKernel, eachSide, []flows.Code{flows.CodeSoftware}, preflight.kernels},
+		{flows.CodeGatewayMode, eachSide, []flows.Code{flows.CodeSoftware}, preflight.gatewayMode},
 		{Room, eachSide, []flows.Code{flows.CodeAnswers}, preflight.room},
 		{Admission, eachSide, []flows.Code{flows.CodePermission}, preflight.admission},
 		{AgentNodes, eachSide, []flows.Code{flows.CodeSoftware}, preflight.agentNodes},

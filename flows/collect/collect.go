@@ -367,7 +367,7 @@ func nodePorts(p *corev1.Pod) flows.PortRange {
 }
 
 func nodeFacts(n *corev1.Node) flows.NodeFacts {
-	f := flows.NodeFacts{Name: n.Name, Excluded: render.Excluded(n.Labels)}
+	f := flows.NodeFacts{Name: n.Name, Excluded: render.Excluded(n.Labels), Gateway: flows.ParseGatewayMode(n.Annotations[flows.AnnotationGateway])}
 	f.Provider, _, _ = strings.Cut(n.Spec.ProviderID, "://")
 	f.Kernel, f.Arch, f.CPUs, f.Memory = n.Status.NodeInfo.KernelVersion, n.Status.NodeInfo.Architecture, n.Status.Capacity.Cpu().MilliValue(), n.Status.Capacity.Memory().Value()
 	for _, a := range n.Status.Addresses {

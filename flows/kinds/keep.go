@@ -64,6 +64,9 @@ func keepNode(o wire.Object) wire.Object {
 	}
 	out := &corev1.Node{ObjectMeta: Meta(n), Spec: corev1.NodeSpec{ProviderID: n.Spec.ProviderID}}
 	out.Labels = render.FitnessLabels(n.Labels)
+	if mode := n.Annotations[flows.AnnotationGateway]; mode != "" {
+		out.Annotations = map[string]string{flows.AnnotationGateway: mode}
+	}
 	out.Status.Addresses = n.Status.Addresses
 	out.Status.NodeInfo.KernelVersion, out.Status.NodeInfo.Architecture = n.Status.NodeInfo.KernelVersion, n.Status.NodeInfo.Architecture
 	out.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: *n.Status.Capacity.Cpu(), corev1.ResourceMemory: *n.Status.Capacity.Memory()}

@@ -367,9 +367,27 @@ func TestStrictNodesTakeGatewaysErrors(t *testing.T) {
 	}
 }
 
-// A node on the way to the pod of another cluster says that a packet is too long
-// for the pod's device: under its own address, which the sender's cluster does
-// not know.
+// A pod network may enable forwarding for its own devices alone. A peer's packets come by our device.
+func TestNodesThatForwardNothingElseForwardTheFabric(t *testing.T) {
+	a, b := linuxtest.NewPair(t)
+	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
+	for i, own := range []string{"v-gw-a", "v-podA"} {
+		a.Nodes[i].Sysctl("ip_forward", "0") // of all devices
+		a.Nodes[i].Sysctl("conf/eth0/forwarding", "1")
+		a.Nodes[i].Sysctl("conf/"+own+"/forwarding", "1")
+	}
+	a.SyncNodes()
+	podA.Whoami(":8080")
+	podB.Whoami(":8080")
+	linuxtest.ExpectFrom(t, podA, "10.60.2.2", "podB sees 10.61.2.2")
+	linuxtest.ExpectFrom(t, podB, "10.61.2.2", "podA sees 10.60.2.2")
+	if got := a.Nodes[1].Run("cat", "/proc/sys/net/ipv4/ip_forward"); strings.TrimSpace(got) != "0" {
+		t.Errorf("the node's own setting is now %s", got)
+	}
+}
+
+// A node on the path to the pod of another cluster reports that a packet is too long for the pod's device.
+// The report has the node's own address, which the sender's cluster does not know.
 func TestPodsHearErrorsOfTheOtherClustersNodes(t *testing.T) {
 	const narrow = 1000
 	a, b := linuxtest.NewPair(t)
