@@ -85,8 +85,9 @@ type Client struct {
 
 	quiet, slice time.Duration // quietTime and sliceTime, except in tests
 
-	version string // from which a watch can resume; "" if a list is needed
-	again   bool   // this cluster's API server refuses a slice
+	version string // the version at which a watch can resume; "" if a list is needed
+	again   bool   // a slice was refused here, and a later list may find it accepted
+	budget  services.Budget
 
 	mu     sync.Mutex
 	known  map[types.NamespacedName]judged // all slices of the peer
@@ -96,7 +97,9 @@ type Client struct {
 // judged is the decision about a slice.
 type judged struct {
 	taken   bool
-	problem string // the reason to refuse the slice or a part of it; "" if there is none
+	of      types.NamespacedName // the Service of a slice that was taken
+	size    int                  // of what was taken, in bytes
+	problem string               // the reason to refuse the slice or a part of it; "" if there is none
 }
 
 // Status describes what a Client has read.
@@ -275,6 +278,7 @@ func (c *Client) list(ctx context.Context) error {
 		return err
 	}
 	known := map[types.NamespacedName]judged{}
+	c.budget, c.again = services.Budget{}, false
 	var local error
 	version, err := f.list(func(raw []byte) error {
 		s, err := parseSlice(raw)
@@ -297,9 +301,10 @@ func (c *Client) list(ctx context.Context) error {
 		return peerError(noEOF(err))
 	}
 	for key, reason := range refused {
+		c.release(known[key])
 		known[key] = judged{problem: short(reason.Error())}
 	}
-	c.version, c.again = version, len(refused) > 0
+	c.version, c.again = version, c.again || len(refused) > 0
 	now := time.Now()
 	c.note(func(s *Status) {
 		c.known = known
@@ -370,8 +375,10 @@ func (c *Client) event(ctx context.Context, kind watch.EventType, raw []byte) er
 		if _, ok := c.known[from]; !ok && len(c.known) == maxSlices {
 			return peerError(errTooMany)
 		}
+		c.release(c.known[from])
 		is, err := c.put(ctx, s, err)
 		if err != nil {
+			c.version = "" // a list counts anew
 			return err
 		}
 		change = func() { c.known[from] = is }
@@ -379,6 +386,7 @@ func (c *Client) event(ctx context.Context, kind watch.EventType, raw []byte) er
 		if err := c.Sink.Drop(ctx, from); err != nil {
 			return err
 		}
+		c.release(c.known[from])
 		change = func() { delete(c.known, from) }
 	case watch.Bookmark:
 	default:
@@ -413,19 +421,32 @@ func (c *Client) put(ctx context.Context, s *discoveryv1.EndpointSlice, bad erro
 		return judged{problem: short(bad.Error())}, c.Sink.Drop(ctx, from)
 	}
 	admitted, problems := c.Check(s)
-	out := judged{admitted != nil, short(strings.Join(problems, "; "))}
+	out := judged{problem: short(strings.Join(problems, "; "))}
 	if admitted == nil {
 		return out, c.Sink.Drop(ctx, from)
 	}
+	if full := c.budget.Add(admitted); full != "" {
+		c.again = true
+		return judged{problem: full}, c.Sink.Drop(ctx, from)
+	}
+	out.taken, out.of, out.size = true, services.CopyOf(admitted), admitted.Size()
 	refused, err := c.Sink.Put(ctx, from, admitted)
 	if refused == nil || err != nil {
 		return out, err
 	}
 	c.again = true
+	c.release(out)
 	return judged{problem: short(refused.Error())}, c.Sink.Drop(ctx, from)
 }
 
-// short is a problem as it is kept, for each slice.
+// release takes a slice out of the budget.
+func (c *Client) release(is judged) {
+	if is.taken {
+		c.budget.Remove(is.of, is.size)
+	}
+}
+
+// short returns a problem in the length that is stored for each slice.
 func short(problem string) string { return cut(problem, 200) }
 
 func (c *Client) note(change func(*Status)) {

@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/gateway/exports"
+	"github.com/liqo-tui/liqo-tui/internal/services"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // memory is a Sink that keeps slices in memory.
@@ -163,8 +165,38 @@ func TestExportsArriveAndFollow(t *testing.T) {
 	until(t, "no refusal", func() bool { return len(client.Status().Refused) == 0 })
 }
 
-// A takeover by another pod of the exporter's gateway ends the stream. The client lists again, since
-// the pod does not know the version.
+// Each Service of a peer can take an address of this cluster's range of Services.
+func TestAPeerHasNoMoreServicesThanTheBound(t *testing.T) {
+	st := store(t, services.MaxServices+1)
+	byName := func(s *discoveryv1.EndpointSlice) (*discoveryv1.EndpointSlice, []string) {
+		out, problems := admit(s)
+		if out != nil {
+			out.Labels[wire.LabelServiceNamespace], out.Labels[wire.LabelServiceName] = s.Namespace, s.Name
+		}
+		return out, problems
+	}
+	sink := &memory{}
+	client := &exports.Client{URL: serve(t, &exports.Server{Store: st}), HTTP: exports.Transport(loopback), Check: byName, Sink: sink, Log: slog.New(slog.DiscardHandler)}
+	run(t, client)
+	refused := func(n int) func() bool {
+		return func() bool {
+			r := client.Status().Refused
+			return len(r) == 1 && r[0].Slices == n && strings.HasPrefix(r[0].Reason, "at most 2000 Services")
+		}
+	}
+	until(t, "one Service is refused", refused(1))
+	must(t, st.Put(milanSlice("new", "10.244.0.8")))
+	until(t, "a new one is refused", refused(2))
+	must(t, st.Drop(types.NamespacedName{Namespace: "payments", Name: "db-0001"}))
+	must(t, st.Put(milanSlice("more", "10.244.0.8")))
+	until(t, "one instead of another one", func() bool { _, ok := sink.get("more"); return ok })
+	if n, _ := sink.state(); n != services.MaxServices {
+		t.Errorf("%d Services are kept", n)
+	}
+}
+
+// The stream ends if another pod of the exporter's gateway takes over. The client lists again, because the
+// new pod does not know the version.
 func TestATakeoverLosesNothing(t *testing.T) {
 	var config net.ListenConfig
 	start := func(address string, st *exports.Store) (string, context.CancelFunc) {

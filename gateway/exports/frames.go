@@ -48,7 +48,7 @@ type frames struct {
 	total int64 // bytes that may still be read in total; negative: no bound
 	timer *time.Timer
 	time  time.Duration
-	ctx   context.Context //nolint:containedctx // of the request whose answer this is
+	ctx   context.Context //nolint:containedctx // of the request whose answer is read
 }
 
 // newFrames reads body. If a value takes longer than limit, end is called with errSlow.

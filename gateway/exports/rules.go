@@ -3,12 +3,12 @@ package exports
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/liqo-tui/liqo-tui/internal/services"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
@@ -28,8 +28,7 @@ func (r Rules) Served(s *discoveryv1.EndpointSlice) (out *discoveryv1.EndpointSl
 		return nil, 0
 	}
 	head, ok := s.Annotations[wire.AnnotationServiceHead]
-	to, limited := s.Annotations[wire.AnnotationExportTo]
-	if !ok || limited && !slices.ContainsFunc(strings.Split(to, ","), func(id string) bool { return strings.TrimSpace(id) == string(r.Peer) }) {
+	if !ok || !services.SentTo(s, r.Peer) {
 		return nil, 0
 	}
 	// Only the fields named here are served. A node's name is left out, because kube-proxy would take it for

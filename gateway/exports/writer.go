@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +28,10 @@ const (
 	// writers is the number of writes at the same time during a list.
 	writers   = 4
 	writeTime = 20 * time.Second // of one request
+	// writeRate is the largest number of writes a second, after a burst of writeBurst. A peer decides how often its
+	// slices change, and each write makes the operator write, too. A test cluster wrote 216 objects a second.
+	writeRate  = 50
+	writeBurst = 100
 )
 
 // Writer is a Sink that stores a peer's slices as EndpointSlices of one namespace. Only the operator uses
@@ -41,6 +46,7 @@ type Writer struct {
 
 	batch *errgroup.Group // the writes of the present list; nil outside of a list
 	seen  map[string]bool // the copies of the present list
+	pace  *rate.Limiter   // of all writes
 
 	mu      sync.Mutex
 	sums    map[string]string // of the copies in the namespace, by name
@@ -64,6 +70,9 @@ func (w *Writer) Begin(ctx context.Context) error {
 		}
 	}
 	w.sums, w.seen, w.refused = sums, map[string]bool{}, map[types.NamespacedName]error{}
+	if w.pace == nil {
+		w.pace = rate.NewLimiter(writeRate, writeBurst)
+	}
 	w.batch = &errgroup.Group{}
 	w.batch.SetLimit(writers)
 	return nil
@@ -140,7 +149,10 @@ func (w *Writer) write(ctx context.Context, o *discoveryv1.EndpointSlice) error 
 	if err != nil {
 		return fmt.Errorf("write the copy %s: %w", o.Name, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	ctx, cancel, err := w.turn(ctx)
+	if err != nil {
+		return err
+	}
 	defer cancel()
 	u := &unstructured.Unstructured{Object: content}
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
@@ -158,7 +170,10 @@ func (w *Writer) remove(ctx context.Context, name string) error {
 	if _, ok := w.sums[name]; !ok {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	ctx, cancel, err := w.turn(ctx)
+	if err != nil {
+		return err
+	}
 	defer cancel()
 	o := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name}}
 	if err := w.Client.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
@@ -168,7 +183,15 @@ func (w *Writer) remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// labels are those by which the copies are found.
+// turn waits until a request is due, and returns the context of this request.
+func (w *Writer) turn(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if err := w.pace.Wait(ctx); err != nil {
+		return nil, nil, fmt.Errorf("wait to write a copy: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	return ctx, cancel, nil
+}
+
 func (w *Writer) labels() map[string]string {
 	return map[string]string{wire.LabelRemoteCluster: string(w.Peer), discoveryv1.LabelManagedBy: wire.ManagedBy}
 }

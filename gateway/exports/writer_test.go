@@ -58,8 +58,12 @@ func TestExportsAreKeptInTheTenantNamespace(t *testing.T) {
 		}
 		return out
 	}
+	began := time.Now()
 	c, stop := start()
 	until(t, "all copies", func() bool { return c.Status().Slices == 200 })
+	if took := time.Since(began); took < 2*time.Second { // 100 at once, then 50 a second
+		t.Errorf("the peer made this cluster write 200 objects in %s", took)
+	}
 	before := copies()
 	if len(before) != 200 {
 		t.Errorf("got %d copies", len(before))

@@ -109,23 +109,34 @@ func CopyOf(s *discoveryv1.EndpointSlice) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Labels[wire.LabelServiceNamespace], Name: s.Labels[wire.LabelServiceName]}
 }
 
-// Fit returns those of a peer's copies that are within [MaxSlices], [MaxServices] and [MaxBytes], by name.
-// left says in plain text how many are left out; "" if none is.
-func Fit(copies []*discoveryv1.EndpointSlice) (kept []*discoveryv1.EndpointSlice, left string) {
-	sorted := slices.SortedFunc(slices.Values(copies), func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
-	size, names := 0, map[types.NamespacedName]bool{}
-	for _, s := range sorted {
-		size += s.Size()
-		names[CopyOf(s)] = true
-		if len(kept) == MaxSlices || size > MaxBytes || len(names) > MaxServices {
-			break
-		}
-		kept = append(kept, s)
+// A Budget counts the copies of one peer, by [MaxServices] and [MaxBytes]. The zero value has none.
+type Budget struct {
+	bytes    int
+	services map[types.NamespacedName]int // copies
+}
+
+// Add counts a copy. It returns the reason that the copy does not fit, and then does not count it.
+func (b *Budget) Add(s *discoveryv1.EndpointSlice) (full string) {
+	name := CopyOf(s)
+	switch {
+	case b.services[name] == 0 && len(b.services) == MaxServices:
+		return fmt.Sprintf("at most %d Services of a peer are kept", MaxServices)
+	case b.bytes+s.Size() > MaxBytes:
+		return fmt.Sprintf("at most %d MiB of a peer are kept", MaxBytes>>20)
+	case b.services == nil:
+		b.services = map[types.NamespacedName]int{}
 	}
-	if n := len(copies) - len(kept); n > 0 {
-		left = fmt.Sprintf("%d EndpointSlices are left out: at most %d of %d Services, with %d MiB together, are kept", n, MaxSlices, MaxServices, MaxBytes>>20)
+	b.services[name]++
+	b.bytes += s.Size()
+	return ""
+}
+
+// Remove ends what Add has counted, for a copy of this Service and size.
+func (b *Budget) Remove(name types.NamespacedName, size int) {
+	b.bytes -= size
+	if b.services[name]--; b.services[name] == 0 {
+		delete(b.services, name)
 	}
-	return kept, left
 }
 
 // dropped counts what was dropped of a slice, by the reason.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -180,34 +179,31 @@ func address(text string) func(*discoveryv1.EndpointSlice) {
 }
 
 func TestThereIsRoomForSoMuchOfAPeer(t *testing.T) {
-	var all []*discoveryv1.EndpointSlice
-	for i := range services.MaxSlices + 10 {
-		all = append(all, &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s-%05d", i)}})
+	of := func(i int, size int) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+			Labels:      map[string]string{wire.LabelServiceNamespace: "shop", wire.LabelServiceName: fmt.Sprint(i)},
+			Annotations: map[string]string{"head": strings.Repeat("x", size)},
+		}}
 	}
-	slices.Reverse(all)
-	kept, left := services.Fit(all)
-	if len(kept) != services.MaxSlices || kept[0].Name != "s-00000" || !strings.HasPrefix(left, "10 EndpointSlices are left out") {
-		t.Errorf("%d are kept: %s", len(kept), left)
+	var b services.Budget
+	for i := range services.MaxServices {
+		if full := b.Add(of(i, 0)); full != "" {
+			t.Fatalf("Service %d: %s", i, full)
+		}
 	}
-	for _, s := range all {
-		s.Annotations = map[string]string{"head": strings.Repeat("x", 14<<10)}
+	if full := b.Add(of(services.MaxServices, 0)); full != "at most 2000 Services of a peer are kept" {
+		t.Errorf("one more: got %q", full)
 	}
-	kept, left = services.Fit(all)
-	size := 0
-	for _, s := range kept {
-		size += s.Size()
+	if full := b.Add(of(0, 0)); full != "" {
+		t.Errorf("a second slice of a Service: %s", full)
 	}
-	if size > services.MaxBytes || len(kept) < 1000 || left == "" {
-		t.Errorf("%d are kept, with %d bytes: %s", len(kept), size, left)
+	one := of(1, 0)
+	b.Remove(services.CopyOf(one), one.Size())
+	if full := b.Add(of(services.MaxServices, 0)); full != "" {
+		t.Errorf("instead of another one: %s", full)
 	}
-	for i, s := range all {
-		s.Annotations, s.Labels = nil, map[string]string{wire.LabelServiceNamespace: "shop", wire.LabelServiceName: fmt.Sprint(i)}
-	}
-	if kept, left = services.Fit(all); len(kept) != services.MaxServices || left == "" {
-		t.Errorf("%d Services are kept: %s", len(kept), left)
-	}
-	if kept, left = services.Fit(all[:5]); len(kept) != 5 || left != "" {
-		t.Errorf("%d are kept: %s", len(kept), left)
+	if full := b.Add(of(0, services.MaxBytes-100<<10)); full != "at most 16 MiB of a peer are kept" {
+		t.Errorf("too large: got %q", full)
 	}
 }
 
@@ -318,6 +314,20 @@ func TestReservedNamespaces(t *testing.T) {
 		policy := services.Policy{Own: []string{"tunnels"}, Allowed: map[wire.ClusterID]services.Namespaces{"milan": {All: true}}}
 		if policy.Imports(namespace, "milan") == want || policy.Imports(namespace, "turin") {
 			t.Errorf("%s: milan %v, turin %v", namespace, policy.Imports(namespace, "milan"), policy.Imports(namespace, "turin"))
+		}
+	}
+}
+
+func TestNamespacesOfTheAnnotation(t *testing.T) {
+	for text, want := range map[string]services.Namespaces{
+		"": {}, "*": {All: true}, "shop": {Names: []string{"shop"}}, " shop, bank,shop,,": {Names: []string{"bank", "shop"}}, ",": {},
+	} {
+		got := services.ParseNamespaces(&metav1.ObjectMeta{Annotations: map[string]string{wire.AnnotationImport: text}})
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
+		}
+		if again := services.ParseNamespaces(&metav1.ObjectMeta{Annotations: map[string]string{wire.AnnotationImport: got.String()}}); !reflect.DeepEqual(again, want) {
+			t.Errorf("%q: written as %q, and read as %+v", text, got, again)
 		}
 	}
 }

@@ -22,6 +22,7 @@ const (
 	ReasonDerivedService       = "DerivedService"       // ServiceExport, Valid: the Service comes from an import
 	ReasonIPFamilyNotSupported = "IPFamilyNotSupported" // ServiceExport, Valid: the Service has no IPv4
 	ReasonNameTaken            = "NameTaken"            // ServiceImport, Ready: another program has the derived Service's name
+	ReasonAnotherProgram       = "AnotherProgram"       // ServiceExport, Ready: another program has made the ServiceImport
 )
 
 // An Export is what a cluster makes of a ServiceExport.
@@ -143,6 +144,12 @@ func Exported(service *corev1.Service, export *mcsv1beta1.ServiceExport, all []d
 		said = append(said, "peers can read it")
 	}
 	return Export{Slices: out, Conditions: ready(metav1.ConditionTrue, mcsv1beta1.ServiceExportReasonReady, strings.Join(said, "; "))}
+}
+
+// NotReady returns the condition of a ServiceExport that peers can't read, because its objects can't be
+// written.
+func NotReady(export *mcsv1beta1.ServiceExport, reason, message string) []metav1.Condition {
+	return []metav1.Condition{condition(export, mcsv1beta1.ServiceExportConditionReady, metav1.ConditionFalse, reason, message)}
 }
 
 // IsDerived reports whether a Service is a derived one of ours.

@@ -246,9 +246,17 @@ const longestQuote = 80
 
 // Printable returns another cluster's text as it may stand in a message: without control characters
 // and what else a terminal acts on, and not longer than a line.
-func Printable(text string) string {
-	if len(text) > longestQuote {
-		text = text[:longestQuote] + "…"
+func Printable(text string) string { return printable(text, longestQuote) }
+
+// longestSentence is how much a message repeats of a condition, in bytes. Our operator's conditions are shorter.
+const longestSentence = 400
+
+// sentence is [Printable] for a condition that this cluster's programs have written.
+func sentence(text string) string { return printable(text, longestSentence) }
+
+func printable(text string, most int) string {
+	if len(text) > most {
+		text = text[:most] + "…"
 	}
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

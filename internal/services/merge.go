@@ -244,7 +244,7 @@ func (q *piece) slice(w World, cluster wire.ClusterID, winner *Head, derived *co
 	if derived != nil {
 		s.Labels[discoveryv1.LabelServiceName] = derived.Name
 	} else {
-		s.Labels[labelHeadless] = "" // without it, kube-proxy logs an error about a slice without a Service
+		s.Labels[labelHeadless] = "true" // without it, kube-proxy logs an error about a slice without a Service
 	}
 	if q.marks != nil {
 		s.Annotations = maps.Clone(q.marks)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -50,6 +51,37 @@ type Namespaces struct {
 	Names []string
 }
 
+// With returns the names together with more, as `service allow --namespace` takes them.
+func (n Namespaces) With(more ...string) string {
+	names := append(slices.Clone(n.Names), more...)
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ",")
+}
+
+// ParseNamespaces reads the annotation wire.AnnotationImport of a peer's Configuration. A name that no
+// namespace can have imports nothing.
+func ParseNamespaces(configuration metav1.Object) Namespaces {
+	var n Namespaces
+	for name := range strings.SplitSeq(configuration.GetAnnotations()[wire.AnnotationImport], ",") {
+		switch name = strings.TrimSpace(name); {
+		case name == wire.ImportAll:
+			n.All = true
+		case name != "" && !slices.Contains(n.Names, name):
+			n.Names = append(n.Names, name)
+		}
+	}
+	slices.Sort(n.Names)
+	return n
+}
+
+// String returns the value of the annotation wire.AnnotationImport.
+func (n Namespaces) String() string {
+	if n.All {
+		return wire.ImportAll
+	}
+	return strings.Join(n.Names, ",")
+}
+
 // Imports reports whether Services of a namespace are imported from a peer.
 func (p Policy) Imports(namespace string, from wire.ClusterID) bool {
 	n := p.Allowed[from]
@@ -60,6 +92,13 @@ func (p Policy) Imports(namespace string, from wire.ClusterID) bool {
 // or of our programs. The namespaces own are of our programs, too. Clusters that have such a namespace
 // don't mean the same by it.
 func Reserved(namespace string, own []string) bool {
-	return namespace == "default" || namespace == wire.DefaultNamespace || strings.HasPrefix(namespace, "kube-") ||
-		strings.HasPrefix(namespace, wire.TenantNamespaceName("")) || slices.Contains(own, namespace)
+	return slices.Contains(ReservedNames, namespace) || slices.Contains(own, namespace) ||
+		slices.ContainsFunc(ReservedPrefixes, func(p string) bool { return strings.HasPrefix(namespace, p) })
 }
+
+// ReservedNames and ReservedPrefixes are the reserved namespaces of all clusters, and the beginnings of their
+// names. The admission policy of Services ($RESERVED in package render) has the same.
+var (
+	ReservedNames    = []string{"default", wire.DefaultNamespace}
+	ReservedPrefixes = []string{"kube-", wire.TenantNamespaceName("")}
+)

@@ -187,6 +187,9 @@ const (
 	// commas between them. If it is absent, all peers get the Service. The multi-cluster EndpointSlices
 	// of the Service have it, too. Peers don't get the annotation.
 	AnnotationExportTo = "liqo-tui.dev/export-to"
+	// AnnotationImport on a peer's Configuration lists the namespaces into which the peer's Services are
+	// imported, with commas between them; [ImportAll] means each namespace. If it is absent, none is.
+	AnnotationImport = "liqo-tui.dev/import"
 	// AnnotationPrefer on a ServiceExport is [PreferLocal]: while this cluster has ready endpoints of the
 	// Service, no connection from this cluster to the clusterset IP goes to endpoints of peers. It does
 	// not concern headless Services.
@@ -203,11 +206,15 @@ const ProblemRefused = "refused: "
 // PreferLocal is the value of [AnnotationPrefer].
 const PreferLocal = "local"
 
+// ImportAll is the value of [AnnotationImport] for each namespace.
+const ImportAll = "*"
+
 // Names of programs and objects.
 const (
 	ManagedBy           = "liqo-tui"
 	OperatorName        = "liqo-tui-operator"
 	FabricName          = "liqo-tui-fabric"
+	DNSName             = "liqo-tui-dns" // the DNS server for the names of imported Services
 	GatewayAccessName   = "liqo-tui-gateway"
 	TenantAccessName    = "liqo-tui-tenant" // the operator's ClusterRole in tenant namespaces
 	InvitedAccessName   = "liqo-tui-operator-invited"
@@ -337,7 +344,7 @@ func Named[T any, O interface {
 // apply that lacks an annotation removes it, if our program applied the annotation before.
 func Lasting(o Object) map[string]string {
 	kept := map[string]string{}
-	for _, key := range []string{AnnotationAllow, AnnotationForPeering, AnnotationInvitation, AnnotationOtherWay, AnnotationPeerUID, AnnotationRelay} {
+	for _, key := range []string{AnnotationAllow, AnnotationForPeering, AnnotationImport, AnnotationInvitation, AnnotationOtherWay, AnnotationPeerUID, AnnotationRelay} {
 		if value, ok := o.GetAnnotations()[key]; ok {
 			kept[key] = value
 		}

@@ -15,6 +15,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
 // Scheme knows the kinds that our programs handle.
@@ -22,7 +23,7 @@ func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		admissionregistrationv1.AddToScheme, corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, coordinationv1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme, schedulingv1.AddToScheme, apiextensionsv1.AddToScheme,
-		networkingv1beta1.AddToScheme, ipamv1alpha1.AddToScheme, corev1beta1.AddToScheme,
+		networkingv1beta1.AddToScheme, ipamv1alpha1.AddToScheme, corev1beta1.AddToScheme, mcsv1beta1.Install,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
