@@ -44,10 +44,9 @@ func newManager(config *rest.Config, metricsAddress string, o cache.Options) (ct
 	})
 }
 
-// oneRequest makes every event of the watched kinds the same request: there is
-// one state, and it is computed from all objects together. more is another source of that
-// request, or nil.
-func oneRequest(mgr ctrl.Manager, name string, r reconcile.Reconciler, more source.Source, kinds ...client.Object) error {
+// oneRequest makes every event of the watched kinds the same request, because one wanted state is computed
+// from all objects. more are further sources of that request.
+func oneRequest(mgr ctrl.Manager, name string, r reconcile.Reconciler, kinds []client.Object, more ...source.Source) error {
 	same := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
 	})
@@ -55,8 +54,8 @@ func oneRequest(mgr ctrl.Manager, name string, r reconcile.Reconciler, more sour
 	for _, kind := range kinds {
 		b = b.Watches(kind, same)
 	}
-	if more != nil {
-		b = b.WatchesRawSource(more)
+	for _, m := range more {
+		b = b.WatchesRawSource(m)
 	}
 	// The cause of a failure can disappear without an event. Until the next try, reports
 	// say that the state is not in force.

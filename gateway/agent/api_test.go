@@ -238,7 +238,7 @@ func TestGatewayReadsNodesOnceItMay(t *testing.T) {
 		}
 		return reconcile.Result{}, nil
 	})
-	if err := oneRequest(mgr, tunnelController, told, n, &networkingv1beta1.Configuration{}); err != nil {
+	if err := oneRequest(mgr, tunnelController, told, []client.Object{&networkingv1beta1.Configuration{}}, n); err != nil {
 		t.Fatal(err)
 	}
 	defer a.run(ctx, cancel, mgr)()

@@ -59,7 +59,7 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 		return err
 	}
 	f := &fabric{options: o, client: mgr.GetClient(), kernel: kernel}
-	if err := oneRequest(mgr, "fabric", f, nil, &networkingv1beta1.InternalFabric{}, &ipamv1alpha1.Network{}); err != nil {
+	if err := oneRequest(mgr, "fabric", f, []client.Object{&networkingv1beta1.InternalFabric{}, &ipamv1alpha1.Network{}}); err != nil {
 		return err
 	}
 	direct, err := client.New(config, client.Options{Scheme: mgr.GetScheme()})

@@ -46,6 +46,9 @@ func (g *gatewayAgent) read(ctx context.Context) (tunnel.Wanted, setup, error) {
 		if peer.Open, err = g.readOpen(ctx, in.Local); err != nil {
 			return tunnel.Wanted{}, s, err
 		}
+		if g.services != nil && s.allow == wire.AllowExported.String() {
+			peer.Open = append(peer.Open, g.services.open()...)
+		}
 	}
 	if in.Nodes, s.unfit, s.nodes, err = g.nodes.list(time.Now()); err != nil {
 		return tunnel.Wanted{}, s, err

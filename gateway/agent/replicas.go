@@ -71,8 +71,8 @@ func (g *gatewayAgent) compete(mgr ctrl.Manager) error {
 		return ctrl.Result{}, nil
 	})
 	return errors.Join(
-		oneRequest(mgr, "lease", told, nil, &coordinationv1.Lease{}),
-		oneRequest(mgr, "fabric-of-gateway", changed, nil, &networkingv1beta1.InternalFabric{}),
+		oneRequest(mgr, "lease", told, []client.Object{&coordinationv1.Lease{}}),
+		oneRequest(mgr, "fabric-of-gateway", changed, []client.Object{&networkingv1beta1.InternalFabric{}}),
 		mgr.Add(runnable(func(ctx context.Context) error { return g.claim(ctx, all) })),
 		mgr.Add(runnable(compete)),
 	)

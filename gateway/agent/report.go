@@ -43,9 +43,9 @@ func (g *gatewayAgent) report(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
-			timer.Reset(tunnel.UntilBeat(lookInterval))
 		case <-g.woken:
 		}
+		timer.Reset(g.untilLook(time.Now()))
 		if g.standby.Load() {
 			continue // only the pod that holds the tunnel writes reports
 		}
@@ -168,7 +168,7 @@ func (h *history) news(now time.Time, value networkingv1beta1.ConnectionStatusVa
 	return h.written.IsZero() || value != h.value || r.Reason != h.last.Reason || r.Message != h.last.Message ||
 		h.last.LatencyMicros == 0 && r.LatencyMicros > 0 ||
 		r.Endpoint != h.last.Endpoint && now.Sub(h.written) >= lookInterval ||
-		r.PathMTU != h.last.PathMTU || r.Generation != h.last.Generation || r.NextKey != h.last.NextKey || r.Allow != h.last.Allow ||
+		r.PathMTU != h.last.PathMTU || r.Generation != h.last.Generation || r.NextKey != h.last.NextKey || r.Allow != h.last.Allow || r.Quiet != h.last.Quiet ||
 		!slices.Equal(r.Also, h.last.Also) || servicesNews(r.Services, h.last.Services)
 }
 
@@ -184,11 +184,42 @@ func (g *gatewayAgent) observe(now time.Time) (networkingv1beta1.ConnectionStatu
 	g.mu.Lock()
 	s := g.setup
 	g.mu.Unlock()
-	value, r := reportOf(now, g.options.Role, s, g.status(now))
+	status := g.status(now)
+	value, r := reportOf(now, g.options.Role, s, status)
 	if g.services != nil {
-		r.Services = g.services.report()
+		at, heard := quietAt(status)
+		r.Services, r.Quiet = g.services.report(), heard && !now.Before(at)
 	}
 	return value, r
+}
+
+// quietAfter is longer than the time from one ping of the peer to its next. Both ends ping, so if the
+// path is open, at least one packet of the peer comes in this time.
+const quietAfter = ping.DefaultInterval + 400*time.Millisecond
+
+// quietAt returns the time at which the peer counts as quiet if no packet comes until then; false before the
+// first answer to a ping.
+func quietAt(t tunnel.Status) (at time.Time, heard bool) {
+	last := t.Pings.LastReply
+	if last.IsZero() {
+		return at, false
+	}
+	if t.Heard.After(last) {
+		last = t.Heard
+	}
+	return last.Add(quietAfter + 2*t.Pings.Latency), true
+}
+
+// untilLook returns the time until the next look at the tunnel's state. If the gateway exchanges Services, it
+// looks as soon as the peer counts as quiet.
+func (g *gatewayAgent) untilLook(now time.Time) time.Duration {
+	wait := tunnel.UntilBeat(lookInterval)
+	if g.services != nil && !g.standby.Load() {
+		if at, heard := quietAt(g.status(now)); heard && at.After(now) {
+			wait = min(wait, at.Sub(now))
+		}
+	}
+	return wait
 }
 
 // reportOf derives a tunnel's state, and the reason for it, from its setup and its status.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,15 +12,18 @@ import (
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
@@ -41,11 +45,18 @@ type exchange struct {
 	pods    []netip.Prefix // of this cluster; nil while they are not known
 	peers   []netip.Prefix // the pod ranges of the peer, as the peer has them
 	turn    int            // counts the changes of the ranges
-	outside map[types.NamespacedName]int
+	exports map[types.NamespacedName]servedSlice
+	request func()          // requests that the tunnel is set up anew; nil before its controller starts
 	server  *exports.Server // nil while nothing is served
 	client  *exports.Client // nil while nothing is read
 	problem error           // the reason that nothing is served
 	before  exports.Status  // of the client before
+}
+
+// servedSlice is what the gateway knows of a slice that it serves.
+type servedSlice struct {
+	open    []gateway.Endpoint // where the peer's pods may connect if only what is exported is open to them
+	outside int                // the number of endpoints that are not served, because they are no pods of this cluster
 }
 
 // newExchange watches the exports of this cluster. It uses a separate cache, so that a gateway without
@@ -59,7 +70,7 @@ func newExchange(ctx context.Context, mgr ctrl.Manager, config *rest.Config, g *
 	if err != nil {
 		return nil, err
 	}
-	x := &exchange{g: g, cache: c, store: exports.NewStore(time.Now()), outside: map[types.NamespacedName]int{}}
+	x := &exchange{g: g, cache: c, store: exports.NewStore(time.Now()), exports: map[types.NamespacedName]servedSlice{}}
 	informer, err := c.GetInformer(ctx, &discoveryv1.EndpointSlice{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("watch this cluster's exports: %w", err)
@@ -115,7 +126,7 @@ func (x *exchange) fill(ctx context.Context) {
 		x.g.options.Log.Error("read this cluster's exports", "error", err)
 		return
 	}
-	clear(x.outside)
+	clear(x.exports)
 	var served []*discoveryv1.EndpointSlice
 	for i := range all.Items {
 		if s := x.served(&all.Items[i]); s != nil {
@@ -125,17 +136,76 @@ func (x *exchange) fill(ctx context.Context) {
 	if err := x.store.Replace(served); err != nil {
 		x.g.options.Log.Error("serve this cluster's exports", "error", err)
 	}
+	x.ask()
+}
+
+// Start makes the exchange a source of requests for the tunnel's controller.
+func (x *exchange) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.request = func() { queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: tunnelController}}) }
+	return nil
+}
+
+// ask requests that the tunnel is set up anew, because other endpoints may be open. The caller holds x.mu.
+func (x *exchange) ask() {
+	if x.request != nil {
+		x.request()
+	}
+}
+
+// open returns the endpoints of this cluster's pods that are exported to the peer.
+func (x *exchange) open() (all []gateway.Endpoint) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.exports {
+		all = append(all, e.open...)
+	}
+	slices.SortFunc(all, func(a, b gateway.Endpoint) int {
+		return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
+	})
+	return slices.Compact(all)
 }
 
 // served returns what the peer may read of a slice.
 func (x *exchange) served(s *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	rules := exports.Rules{Cluster: x.g.options.Services, Peer: x.g.options.Gateway.Tenant.Remote, Pods: x.pods}
 	out, outside := rules.Served(s)
-	delete(x.outside, client.ObjectKeyFromObject(s))
-	if outside > 0 {
-		x.outside[client.ObjectKeyFromObject(s)] = outside
+	if out == nil {
+		delete(x.exports, client.ObjectKeyFromObject(s))
+		return nil
 	}
+	x.exports[client.ObjectKeyFromObject(s)] = servedSlice{endpointsOf(out), outside}
 	return out
+}
+
+// endpointsOf returns the addresses and ports of a slice. Endpoints that are not ready are among them: a
+// peer's client finds out itself whether they answer, and packets of an ending pod's connections still pass.
+func endpointsOf(s *discoveryv1.EndpointSlice) (all []gateway.Endpoint) {
+	protocols := map[corev1.Protocol]gateway.Protocol{corev1.ProtocolTCP: gateway.TCP, corev1.ProtocolUDP: gateway.UDP, corev1.ProtocolSCTP: gateway.SCTP}
+	for _, e := range s.Endpoints {
+		for _, text := range e.Addresses {
+			a, err := netip.ParseAddr(text)
+			if err != nil {
+				continue
+			}
+			for _, p := range s.Ports {
+				protocol, known := protocols[cmp.Or(valueOf(p.Protocol), corev1.ProtocolTCP)]
+				if number := valueOf(p.Port); known && number > 0 && number < 1<<16 {
+					all = append(all, gateway.Endpoint{Addr: a, Protocol: protocol, Port: uint16(number)})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// valueOf returns the value at a pointer; the zero value if it is nil.
+func valueOf[T any](p *T) (zero T) {
+	if p == nil {
+		return zero
+	}
+	return *p
 }
 
 func (x *exchange) changed(s *discoveryv1.EndpointSlice) {
@@ -153,12 +223,14 @@ func (x *exchange) changed(s *discoveryv1.EndpointSlice) {
 	if err != nil {
 		x.g.options.Log.Error("serve this cluster's exports", "error", err)
 	}
+	x.ask()
 }
 
 func (x *exchange) gone(key types.NamespacedName) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	delete(x.outside, key)
+	delete(x.exports, key)
+	x.ask()
 	if err := x.store.Drop(key); err != nil {
 		x.g.options.Log.Error("serve this cluster's exports", "error", err)
 	}
@@ -294,8 +366,8 @@ func (x *exchange) report() *wire.ServicesReport {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r := &wire.ServicesReport{Served: x.store.Len()}
-	for _, n := range x.outside {
-		r.Outside += n
+	for _, e := range x.exports {
+		r.Outside += e.outside
 	}
 	switch {
 	case x.problem != nil:

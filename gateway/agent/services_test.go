@@ -5,15 +5,20 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/exports"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
+	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -25,11 +30,11 @@ type cached struct {
 }
 
 func (c *cached) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	slices, ok := list.(*discoveryv1.EndpointSliceList)
+	into, ok := list.(*discoveryv1.EndpointSliceList)
 	if !ok {
 		return errors.New("not a list of slices")
 	}
-	slices.Items = c.all
+	into.Items = c.all
 	return nil
 }
 
@@ -53,7 +58,7 @@ func TestAGatewayServesWhatItsClusterExports(t *testing.T) {
 	g := &gatewayAgent{options: TunnelOptions{
 		Gateway: render.Gateway{Tenant: render.Tenant{Remote: "milan"}}, Services: "rome", Log: slog.New(slog.DiscardHandler),
 	}}
-	x := &exchange{g: g, cache: c, store: exports.NewStore(time.Now()), outside: map[client.ObjectKey]int{}}
+	x := &exchange{g: g, cache: c, store: exports.NewStore(time.Now()), exports: map[client.ObjectKey]servedSlice{}}
 	ranges := func(text string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(text)} }
 	want := func(when string, served, outside int) {
 		t.Helper()
@@ -77,9 +82,24 @@ func TestAGatewayServesWhatItsClusterExports(t *testing.T) {
 	c.all[0].Annotations[wire.AnnotationExportTo] = "milan"
 	x.changed(&c.all[0])
 	want("exported to this peer too", 2, 1)
+	both := []gateway.Endpoint{
+		{Addr: netip.MustParseAddr("10.1.0.5"), Protocol: gateway.UDP, Port: 53}, {Addr: netip.MustParseAddr("10.1.0.6"), Protocol: gateway.TCP, Port: 80},
+	}
+	c.all[0].Ports = []discoveryv1.EndpointPort{{Port: new(int32(53)), Protocol: new(corev1.ProtocolUDP)}, {Port: nil}}
+	c.all[1].Ports = []discoveryv1.EndpointPort{{Port: new(int32(80))}}
+	requests := 0
+	x.request = func() { requests++ }
+	x.changed(&c.all[0])
+	x.changed(&c.all[1])
+	if got := x.open(); !slices.Equal(got, both) || requests != 2 {
+		t.Errorf("got %v open and %d requests, want %v: no address outside of the pods' ranges, and the tunnel's controller asked", got, requests, both)
+	}
 	c.all[1].Annotations[wire.AnnotationExportTo] = "turin"
 	x.changed(&c.all[1])
 	want("no more exported to it", 1, 0)
+	if got := x.open(); !slices.Equal(got, both[:1]) {
+		t.Errorf("got %v open, want %v", got, both[:1])
+	}
 	x.set(t.Context(), ranges("10.9.0.0/16"), ranges("10.2.0.0/16"))
 	want("renumbered", 1, 1)
 	if x.present() == began {
@@ -87,6 +107,9 @@ func TestAGatewayServesWhatItsClusterExports(t *testing.T) {
 	}
 	x.gone(client.ObjectKeyFromObject(&c.all[0]))
 	want("deleted", 0, 0)
+	if got := x.open(); len(got) > 0 {
+		t.Errorf("open after the export is deleted: %v", got)
+	}
 	g.standby.Store(true)
 	if x.present() != 0 {
 		t.Error("a pod that stands by exchanges Services")
@@ -108,6 +131,28 @@ func TestAReportAboutServicesIsNews(t *testing.T) {
 	} {
 		if got := servicesNews(c.now, c.last); got != c.news {
 			t.Errorf("%s: news is %v", name, got)
+		}
+	}
+}
+
+func TestAPeerThatIsNotHeardIsQuiet(t *testing.T) {
+	now := time.Unix(1000, 0)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	for name, c := range map[string]struct {
+		reply, heard time.Time
+		latency      time.Duration
+		quiet        bool
+	}{
+		"never answered":             {heard: ago(time.Minute)},
+		"answers":                    {reply: ago(2 * time.Second), heard: ago(2 * time.Second)},
+		"no answer, but packets":     {reply: ago(time.Minute), heard: ago(time.Second)},
+		"nothing comes":              {reply: ago(2500 * time.Millisecond), heard: ago(2500 * time.Millisecond), quiet: true},
+		"nothing comes, a long path": {reply: ago(2500 * time.Millisecond), heard: ago(2500 * time.Millisecond), latency: 300 * time.Millisecond},
+		"no packet after the answer": {reply: ago(2500 * time.Millisecond), heard: ago(time.Minute), quiet: true},
+	} {
+		at, heard := quietAt(tunnel.Status{Pings: ping.Status{LastReply: c.reply, Latency: c.latency}, Heard: c.heard})
+		if got := heard && !now.Before(at); got != c.quiet {
+			t.Errorf("%s: got quiet %t, want %t", name, got, c.quiet)
 		}
 	}
 }

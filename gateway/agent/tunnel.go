@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
@@ -65,6 +66,8 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	named := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
 	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // the default is 5 requests a second for each kind; exports.Writer has a limit of its own
 	mgr, err := newManager(config, o.MetricsAddress, cache.Options{
 		DefaultNamespaces: map[string]cache.Config{o.Gateway.Tenant.Namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
@@ -118,7 +121,14 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	if g.nodes, err = newNodes(ctx, mgr, config); err != nil {
 		return err
 	}
-	if err := oneRequest(mgr, tunnelController, g, g.nodes, watched...); err != nil {
+	sources := []source.Source{g.nodes}
+	if o.Services != "" && g.tunnel != nil {
+		if g.services, err = newExchange(ctx, mgr, config, g); err != nil {
+			return err
+		}
+		sources = append(sources, g.services)
+	}
+	if err := oneRequest(mgr, tunnelController, g, watched, sources...); err != nil {
 		return err
 	}
 	switch {
@@ -129,11 +139,6 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 	}
 	if err != nil {
 		return err
-	}
-	if o.Services != "" && g.tunnel != nil {
-		if g.services, err = newExchange(ctx, mgr, config, g); err != nil {
-			return err
-		}
 	}
 	if err := mgr.Add(runnable(g.report)); err != nil {
 		return err

@@ -62,8 +62,11 @@ type Report struct {
 	// Generation is the generation of the GatewayServer or GatewayClient that was in force when the peer last
 	// answered a ping; 0 if the peer never answered, or if this is not known.
 	Generation int64 `json:"generation,omitempty"`
-	// Services is about the Services that both clusters export; nil if the gateway does not exchange
-	// them.
+	// Quiet is set if no packet of the peer has come for longer than a ping and its answer take, although the
+	// state may still be Connected. Imported Services use the peer's endpoints then only if no other cluster
+	// has some. Only gateways that exchange Services set it.
+	Quiet bool `json:"quiet,omitempty"`
+	// Services describes the exchange of Services; nil if the gateway does not exchange them.
 	Services *ServicesReport `json:"services,omitempty"`
 }
 
