@@ -15,6 +15,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcscrd "sigs.k8s.io/mcs-api/config/crd"
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -42,6 +43,11 @@ var (
 	//go:embed provider.yaml
 	providerManifest string
 )
+
+// servicesManifest has the objects that Services by name need.
+//
+//go:embed services.yaml
+var servicesManifest string
 
 // DefaultExternalCIDR is Liqo's default external range.
 const DefaultExternalCIDR = "10.70.0.0/16"
@@ -83,12 +89,24 @@ type InstallParams struct {
 	// Announce is the URL of the API server that nodes announce in their LANs, together with the
 	// cluster's ID. If it is "" or [AnnounceNone], nodes announce nothing.
 	Announce string
-	// Services makes the cluster's gateways exchange exported Services with their peers.
-	Services bool
+	// Services is [On] if the cluster exchanges exported Services with its peers.
+	Services Switch
+	// Names is [On] if the DNS server is installed that answers for the names of imported Services.
+	Names Switch
 }
 
 // AnnounceNone is the value of Announce with which an admin ends an earlier announcement.
 const AnnounceNone = "none"
+
+// A Switch is a setting that is on or off. The zero value is off in an installation, and in the settings of
+// an admin it means "unchanged".
+type Switch string
+
+// The values of a Switch.
+const (
+	On  Switch = "on"
+	Off Switch = "off"
+)
 
 // PeeringRole is a cluster's role in lending.
 type PeeringRole string
@@ -133,6 +151,13 @@ func Install(p InstallParams) ([]wire.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.Services == On {
+		more, err := ClustersetCRDs()
+		if err != nil {
+			return nil, err
+		}
+		objs = append(objs, more...)
+	}
 	pods := cmp.Or(p.Pods, &ProgramSettings{})
 	programs, err := operatorObjects(p, pods)
 	if err != nil {
@@ -146,7 +171,14 @@ func Install(p InstallParams) ([]wire.Object, error) {
 	objs = append(objs, reserved(p)...)
 	objs = append(objs, programs...)
 	objs = append(objs, templates...)
-	if p.Services {
+	if p.Names == On {
+		server, err := names(p, pods)
+		if err != nil {
+			return nil, err
+		}
+		objs = append(objs, server...)
+	}
+	if p.Services == On {
 		if err := exchange(objs, p.ClusterID); err != nil {
 			return nil, err
 		}
@@ -210,6 +242,9 @@ func AllCRDs() ([]wire.Object, error) {
 	return append(all, more...), err
 }
 
+// ClustersetCRDs returns the definitions of the Multi-Cluster Services API, as its project publishes them.
+func ClustersetCRDs() ([]wire.Object, error) { return copies(parsedClustersetCRDs()) }
+
 func copies(parsed []wire.Object, err error) ([]wire.Object, error) {
 	objs := make([]wire.Object, len(parsed))
 	for i, crd := range parsed {
@@ -223,6 +258,17 @@ func copies(parsed []wire.Object, err error) ([]wire.Object, error) {
 var (
 	parsedCRDs        = sync.OnceValues(func() ([]wire.Object, error) { return parseCRDs("crds/*.yaml") })
 	parsedPeeringCRDs = sync.OnceValues(func() ([]wire.Object, error) { return parseCRDs("crds/peering/*.yaml") })
+
+	parsedClustersetCRDs = sync.OnceValues(func() (objs []wire.Object, err error) {
+		for _, text := range [][]byte{mcscrd.ServiceExportCRD, mcscrd.ServiceImportCRD} {
+			crd := &apiextensionsv1.CustomResourceDefinition{}
+			if err := yaml.UnmarshalStrict(text, crd); err != nil {
+				return nil, fmt.Errorf("parse the definitions of the Multi-Cluster Services API: %w", err)
+			}
+			objs = append(objs, crd)
+		}
+		return objs, nil
+	})
 )
 
 func parseCRDs(pattern string) ([]wire.Object, error) {
@@ -257,7 +303,9 @@ var shared = map[string]string{
 	// True if no real kubelet runs the pod: the pod has the label, or no hostIP. The kubelet of a real
 	// node writes hostIP when it starts a pod, and no program removes hostIP. A virtual kubelet writes
 	// the label with its first change of a pod's status.
-	"$ON_NO_KUBELET":   `(oldObject.metadata.?labels[?"liqo.io/shadowPod"].orValue("") == "true" || oldObject.status.?hostIP.orValue("") == "")`,
+	"$ON_NO_KUBELET": `(oldObject.metadata.?labels[?"liqo.io/shadowPod"].orValue("") == "true" || oldObject.status.?hostIP.orValue("") == "")`,
+	// Namespaces that neither export nor import Services: see services.Reserved.
+	"$RESERVED":        `(request.namespace in ["default", "liqo", "$NAMESPACE"] || request.namespace.startsWith("kube-") || request.namespace.startsWith("liqo-tenant-"))`,
 	"$GUARDS_CONSUMER": strings.Join(PeeringConsumer.Guards(), ", "),
 	"$GUARDS_PROVIDER": strings.Join(PeeringProvider.Guards(), ", "),
 }
@@ -289,6 +337,9 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]wire.Object, err
 	if p.Peering.Provides() {
 		manifests = append(manifests, providerManifest)
 	}
+	if p.Services == On {
+		manifests = append(manifests, servicesManifest)
+	}
 	text := replaceAll(replaceAll(strings.Join(manifests, "---\n"), shared), map[string]string{
 		"$NAMESPACE": p.Namespace, "$IMAGE": p.Image, "$PRIORITY": wire.GatewayPriorityClass, "$TENANT": wire.TenantAccessName,
 		"$PEERING": wire.PeeringAccessName, "$CONSUMER": wire.ConsumerAccessName, "$NODE": wire.NodeAccessName, "$OFFLOADED": wire.OffloadedAccessName, "$TWIN": wire.MappedAccessName, "$PROXY": wire.ProxyName, "$PORT": wire.ProxyPort,
@@ -316,6 +367,9 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]wire.Object, err
 			}
 			if p.APIServer != "" {
 				*args = append(*args, apiServerFlag+p.APIServer)
+			}
+			if p.Services == On {
+				*args = append(*args, exchangeFlag+string(p.ClusterID))
 			}
 			o.Spec.Replicas = new(int32(cmp.Or(p.OperatorReplicas, 1))) //nolint:gosec // install.Settings bounds it
 			pods.ForOperator().Apply(&pod.ObjectMeta, &pod.Spec)
@@ -435,6 +489,9 @@ func OperatorParams(d *appsv1.Deployment) (p InstallParams) {
 			}
 			if text, ok := strings.CutPrefix(arg, apiServerFlag); ok {
 				p.APIServer = text
+			}
+			if strings.HasPrefix(arg, exchangeFlag) {
+				p.Services = On
 			}
 			if text, ok := strings.CutPrefix(arg, lendFlag); ok {
 				p.Lend = strings.Split(text, ",")

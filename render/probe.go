@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -40,6 +41,37 @@ type ProbeTarget struct {
 	Throughput bool `json:"throughput,omitempty"`
 	// Ways is the task before the clusters are connected: the probe tries ways to the other cluster.
 	Ways *ProbeWays `json:"ways,omitempty"`
+	// Call is the task if the probe calls a Service, and nothing else.
+	Call *ProbeCall `json:"call,omitempty"`
+}
+
+// ProbeCall is a request to a Service, as any pod can make it.
+type ProbeCall struct {
+	Host string `json:"host"` // a name for the pod's resolver, or an address
+	Port uint16 `json:"port"`
+	// HTTP is set if the port answers HTTP. At any other port, an accepted TCP connection is the answer.
+	HTTP bool `json:"http,omitempty"`
+}
+
+// URL is what the request is for: a URL, or host:port.
+func (c ProbeCall) URL() string {
+	switch address := net.JoinHostPort(c.Host, fmt.Sprint(c.Port)); {
+	case !c.HTTP:
+		return address
+	case c.Port == 80:
+		return "http://" + c.Host
+	default:
+		return "http://" + address
+	}
+}
+
+// ProbeCallResult is the result of [ProbeCall].
+type ProbeCallResult struct {
+	Address string `json:"address,omitempty"` // to which the last request went; "" if the name has none
+	Micros  int64  `json:"micros,omitempty"`  // from the request to the answer
+	Status  int    `json:"status,omitempty"`  // of HTTP
+	// Problem is the reason that there is no answer; "" if there is one.
+	Problem string `json:"problem,omitempty"`
 }
 
 // ProbeWays are the ways to the other cluster that a probe has to try.
@@ -80,6 +112,8 @@ type ProbeResult struct {
 	Error string `json:"error,omitempty"`
 	// Ways is the result of [ProbeTarget.Ways].
 	Ways *ProbeWaysResult `json:"ways,omitempty"`
+	// Call is the result of [ProbeTarget.Call].
+	Call *ProbeCallResult `json:"call,omitempty"`
 }
 
 // ProbeWaysResult is the result of [ProbeWays].

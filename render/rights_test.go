@@ -24,7 +24,7 @@ import (
 func allRights(t *testing.T) []wire.Object {
 	t.Helper()
 	pods := &render.ProgramSettings{PodSettings: render.PodSettings{ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}}}
-	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "x", Peering: render.PeeringBoth, Pods: pods, Services: true})
+	objects, err := render.Install(render.InstallParams{ClusterID: "rome", Image: "x", Peering: render.PeeringBoth, Pods: pods, Services: render.On, Names: render.On})
 	if err != nil {
 		t.Fatal(err)
 	}

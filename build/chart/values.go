@@ -25,7 +25,7 @@ const needed = "cluster-id"
 // those of lending and Services, because Helm would install their CRDs on every cluster.
 func settings() []setting.Setting[render.InstallParams] {
 	return slices.DeleteFunc(install.Settings(), func(s setting.Setting[render.InstallParams]) bool {
-		return s.Name == "peering" || s.Name == "api-server" || s.Name == "lend"
+		return s.Name == "peering" || s.Name == "api-server" || s.Name == "lend" || s.Name == "services"
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -111,6 +112,11 @@ func operatorCommand() *cobra.Command {
 			if r := o.Lending.Role; !o.Lending.On() && r != render.PeeringNone {
 				return fmt.Errorf("--peering %q: want none, consumer, provider or both", r)
 			}
+			if o.Services != "" {
+				if err := o.Services.Validate(); err != nil {
+					return fmt.Errorf("--services: %w", err)
+				}
+			}
 			amounts, err := peering.Amounts(lend)
 			if err != nil {
 				return fmt.Errorf("--lend: %w", err)
@@ -129,6 +135,11 @@ func operatorCommand() *cobra.Command {
 					return err
 				}
 			}
+			if os.Getenv("GOGC") == "" {
+				// The operator keeps the objects of a large cluster and has little to do. With this value and a
+				// smaller cache, 1,000 exported Services take 29 MiB; they took 40 with Go's default of 100.
+				debug.SetGCPercent(50)
+			}
 			return operator.Run(cmd.Context(), config, o)
 		},
 	}
@@ -139,6 +150,7 @@ func operatorCommand() *cobra.Command {
 	cmd.Flags().StringVar((*string)(&o.Lending.Role), "peering", string(render.PeeringNone), "part in whole peerings: none, consumer, provider or both")
 	cmd.Flags().StringVar(&o.Lending.APIServer, "api-server", "", "URL at which consumers reach the API server (default: the address that it states)")
 	cmd.Flags().StringSliceVar(&lend, "lend", nil, "most that all consumers get together, such as cpu=8 (default: what the nodes have)")
+	cmd.Flags().StringVar((*string)(&o.Services), "services", "", "this cluster's ID: it exports Services to its peers, and imports theirs")
 	cmd.Flags().StringVar(&o.HealthAddress, "health-address", ":8081", "address of /healthz and /readyz")
 	return cmd
 }

@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -34,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/liqo-tui/liqo-tui/gateway/operator/clusterset"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/control"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/lending"
 	"github.com/liqo-tui/liqo-tui/gateway/operator/ranges"
@@ -57,6 +57,8 @@ type Options struct {
 	Stated map[string][]netip.Prefix
 	// Lending has the options of lending, which are off by default.
 	Lending lending.Options
+	// Services is this cluster's ID if it exports Services to its peers, and imports theirs; else "".
+	Services wire.ClusterID
 	// PodIP is the address of this replica's pod.
 	PodIP netip.Addr
 	// Identity is the name of this replica as leader. A process with the identity of a crashed one takes
@@ -160,9 +162,38 @@ func setUp(mgr ctrl.Manager, status *reporter, o Options) error {
 		(&access{client: mgr.GetClient()}).setup(mgr),
 		(&foreignClusters{client: mgr.GetClient(), besides: o.Lending}).setup(mgr),
 		o.Lending.SetUp(mgr, status.recorder),
+		o.clusterset(mgr, around).SetUp(mgr),
 		(&delegates{client: mgr.GetClient()}).setup(mgr, kept.Tell()),
 		(&tenants{client: mgr.GetClient(), home: namespace, secrets: kept}).setup(mgr),
 	)
+}
+
+// clusterset returns the options of the controller that exports and imports Services.
+func (o Options) clusterset(mgr ctrl.Manager, around *ranges.Surroundings) clusterset.Options {
+	return clusterset.Options{
+		Self: o.Services, Home: o.Namespace,
+		Pods: func(ctx context.Context) (pods []netip.Prefix, err error) {
+			own, err := clusterNetworks(ctx, mgr.GetClient(), o.Namespace)
+			if err != nil || !own.fixed {
+				return nil, err
+			}
+			for _, c := range own.Pod {
+				p, err := netip.ParsePrefix(string(c))
+				if err != nil {
+					return nil, fmt.Errorf("range of this cluster's pods: %w", err)
+				}
+				pods = append(pods, p)
+			}
+			return pods, nil
+		},
+		Taken: func(ctx context.Context) (taken []netip.Addr, err error) {
+			all, err := around.Reserved(ctx)
+			for _, r := range ranges.Spared(all) {
+				taken = append(taken, r.Prefix.Addr())
+			}
+			return taken, err
+		},
+	}
 }
 
 func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
@@ -184,7 +215,7 @@ func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
 		Metrics:    server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)}, // names are unique in a process, but each term has a manager
 		Cache: cache.Options{
-			DefaultTransform: onlyApplied,
+			DefaultTransform: control.OnlyApplied,
 			ByObject: map[client.Object]cache.ByObject{
 				// Of these kinds, only objects of gateways are needed.
 				&corev1.Pod{}:                {Label: ofGateways},
@@ -207,21 +238,6 @@ func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
 		return nil, err
 	}
 	return ctrl.NewManager(restConfig, options)
-}
-
-// onlyApplied drops all managed fields except those that we have applied. [apply.Contains] needs these to
-// find the fields that have to be removed. The rest is long.
-func onlyApplied(o any) (any, error) {
-	if m, err := meta.Accessor(o); err == nil && len(m.GetManagedFields()) > 0 {
-		var own []metav1.ManagedFieldsEntry
-		for _, e := range m.GetManagedFields() {
-			if e.Manager == FieldManager && e.Operation == metav1.ManagedFieldsOperationApply {
-				own = append(own, e)
-			}
-		}
-		m.SetManagedFields(own)
-	}
-	return o, nil
 }
 
 // slimNode keeps the fields that gateways and lending need. The rest of a node's status is long, its images

@@ -128,7 +128,7 @@ func (r *replica) work(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("set up the operator: %w", err)
 	}
-	if err := setUp(mgr, status, r.options); err != nil {
+	if err := setUp(mgr, status, r.options); err != nil { //nolint:contextcheck // an index is made at once
 		return fmt.Errorf("set up the operator: %w", err)
 	}
 	r.health.works(mgr.GetCache())

@@ -69,14 +69,16 @@ func startWorld(t testing.TB) *world {
 	return &world{Client: s, t: t, config: s.Config, server: s}
 }
 
-// runOperator runs it until the test ends, with the rights that it has on a
-// cluster.
-func (w *world) runOperator() {
+// runOperator runs the operator until the test ends, with the rights that it has on a cluster.
+func (w *world) runOperator() { w.runOperatorWith(Options{}) }
+
+func (w *world) runOperatorWith(o Options) {
+	o.Namespace, o.Identity = "liqo", w.t.Name()
 	config := w.as(wire.OperatorName)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(ctx, config, Options{Namespace: "liqo", Identity: w.t.Name()})
+		done <- Run(ctx, config, o)
 	}()
 	w.t.Cleanup(func() {
 		cancel()

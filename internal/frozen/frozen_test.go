@@ -51,7 +51,7 @@ func TestInstalledObjectsStay(t *testing.T) {
 	objects, err := render.Install(render.InstallParams{
 		ClusterID: "rome", Image: "registry.example/gateway:1", Peering: render.PeeringBoth, GatewayReplicas: 2,
 		PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDR: "10.96.0.0/12", Reserve: []string{"10.9.0.0/16"}, Pools: []string{"10.8.0.0/16"},
-		APIServer: "https://192.0.2.1:6443", Lend: []string{"cpu=8"}, Announce: "https://192.0.2.1:6443",
+		APIServer: "https://192.0.2.1:6443", Lend: []string{"cpu=8"}, Announce: "https://192.0.2.1:6443", Names: render.On,
 	})
 	if err != nil {
 		t.Fatal(err)

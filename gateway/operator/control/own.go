@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,6 +58,21 @@ func Apply[O client.Object](ctx context.Context, c client.Client, want O) (O, er
 		return live, nil
 	}
 	return live, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, live)
+}
+
+// OnlyApplied drops all managed fields except those that we have applied. [Apply] needs these to
+// find the fields that have to be removed. The rest is long.
+func OnlyApplied(o any) (any, error) {
+	if m, err := meta.Accessor(o); err == nil && len(m.GetManagedFields()) > 0 {
+		var own []metav1.ManagedFieldsEntry
+		for _, e := range m.GetManagedFields() {
+			if e.Manager == Manager && e.Operation == metav1.ManagedFieldsOperationApply {
+				own = append(own, e)
+			}
+		}
+		m.SetManagedFields(own)
+	}
+	return o, nil
 }
 
 // OfAnother reports whether live has another controller than want.
