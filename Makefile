@@ -218,6 +218,9 @@ soak-lending: lab-of-two build ## Break two clusters at random for SOAK=10m, whi
 soak-tui: lab ## Leave the dashboard running for SOAK=1h while things change, and compare it with info peer
 	@build/soak-tui.sh
 
+mcs-conformance: lab-of-two build bin/kubeadm bin/coredns.tar ## Run the conformance suite of the Multi-Cluster Services API: SUITE=its program
+	@build/mcs-conformance.sh "$(SUITE)"
+
 bench: lab build bin/liqoctl ## Measure how long connecting and removing takes, in the lab
 	@build/bench.sh
 

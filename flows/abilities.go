@@ -50,6 +50,8 @@ type Abilities struct {
 	ReportOverlaps bool
 	// Renumber is the ability to give a peer other ranges without interrupting traffic.
 	Renumber bool
+	// ImportServices is the ability of the operator to export Services and to import those of peers.
+	ImportServices bool
 
 	// Consume and Provide are the roles that the cluster has in lending.
 	Consume, Provide bool
@@ -106,13 +108,13 @@ func (c ClusterFacts) Can() Abilities {
 }
 
 var abilities = map[Software]Abilities{
-	// Whether the operator that is installed will dial IPv6 is asked when it is there.
-	NoSoftware: {ReportNodes: true, UseOurAgents: true, DialIPv6: true, RunOurGateway: true, Predictable: true, ReportOverlaps: true, Renumber: true},
+	// the installed operator will be asked whether it dials IPv6
+	NoSoftware: {ReportNodes: true, UseOurAgents: true, DialIPv6: true, RunOurGateway: true, Predictable: true, ReportOverlaps: true, Renumber: true, ImportServices: true},
 	Operator: {
 		Connect: true, UseOurAgents: true, HaveImage: true,
 		ReportNodes: true, FabricPort: true, RouteByReadiness: true, ChangeInPlace: true, FindMTU: true,
 		DialRelay: true, Close: true, PublishKey: true, RotateKey: true, TakeNextKey: true, Delegate: true, RunOurGateway: true,
-		Predictable: true, ReportOverlaps: true, Renumber: true,
+		Predictable: true, ReportOverlaps: true, Renumber: true, ImportServices: true,
 		SendMentioned: true, LeaveToleration: true, ReportUnowned: true, NeedSlices: true, EndAlone: true, InvitePeers: true,
 		AnswerInCopy: true, DenyForGood: true, TakeNewKeys: true, LimitConsumers: true, MakeProxy: true, FindAPIServer: true, LendAnywhere: true,
 	},

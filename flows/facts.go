@@ -18,11 +18,13 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/services"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/peering"
@@ -166,6 +168,8 @@ type ClusterFacts struct {
 	EventsRead map[string]string
 	// Installation is the answer to [AskInstallation].
 	Installation Answer[InstallationFacts]
+	// DNS is the answer to [AskDNS].
+	DNS Answer[[]*unstructured.Unstructured]
 	// ImageTrial is the answer to [AskImage].
 	ImageTrial Answer[trial.Image]
 	// APITrial is the answer to [AskAPI].
@@ -174,6 +178,10 @@ type ClusterFacts struct {
 	Older Answer[[]DefinitionFacts]
 	// Policies are the answer to [AskPolicies].
 	Policies Answer[policy.Facts]
+	// Services is the answer to [AskServices].
+	Services Answer[services.Found]
+	// Offers are the answer to [AskOffers].
+	Offers Answer[[]corev1.Service]
 	// Delegation and Lending are nil if the plan or the screen does not need them.
 	Delegation *DelegationFacts
 	Lending    *lending.Facts
@@ -205,6 +213,8 @@ type OperatorFacts struct {
 	KeepsRange bool
 	// Peering is the cluster's role in lending, if our operator runs.
 	Peering render.PeeringRole
+	// Services is set if our operator exchanges Services with peers.
+	Services bool
 	// APIServer is the URL of the API server that an admin has set for consumers; "" if there is none.
 	APIServer string
 }

@@ -85,6 +85,10 @@ type Step struct {
 	Objects []wire.Object
 	// Force is set if the step takes over fields of other managers without the admin's request.
 	Force bool
+	// Edits is set if the step changes an object that was there before us and that others use. It names
+	// what changes, such as "the cluster's DNS". The admin confirms such a change by itself, with its
+	// diff. It is made only if the object is still as it was observed.
+	Edits string
 	// Asks is the question on which the step depends; nil if there is none. See [Plan.Asks].
 	Asks Question
 	// Diff shows the changes by the step, as a unified diff.
@@ -238,10 +242,13 @@ func (p Plan) MeasureNext() bool {
 // its changes of what was there before us.
 func (p Plan) Foresaw(later Plan) bool {
 	return !slices.ContainsFunc(later.Steps, func(s Step) bool {
+		before, known := p.Step(s.ID)
+		if s.Edits != "" && s.Status == Ready && (!known || before.Diff != s.Diff) {
+			return true
+		}
 		if s.Status == Done || s.Action != Delete && s.Action != Replace {
 			return false
 		}
-		before, known := p.Step(s.ID)
 		return !known || before.Status == Done || before.Action != s.Action || before.Object != s.Object
 	})
 }
@@ -252,6 +259,17 @@ func (p Plan) Interrupts() []string {
 	for _, s := range p.Steps {
 		if s.Status != Done && s.Interrupts != "" && !slices.Contains(out, s.Interrupts) {
 			out = append(out, s.Interrupts)
+		}
+	}
+	return out
+}
+
+// Edits names what the plan changes now of what was there before us.
+func (p Plan) Edits() []string {
+	var out []string
+	for _, s := range p.Steps {
+		if s.Status == Ready && s.Edits != "" && !slices.Contains(out, s.Edits) {
+			out = append(out, s.Edits)
 		}
 	}
 	return out

@@ -23,12 +23,15 @@ import (
 )
 
 var (
+	_ engine.Editor    = (*Cluster)(nil)
 	_ engine.Forcer    = (*Cluster)(nil)
 	_ engine.DryRunner = (*Cluster)(nil)
 )
 
-// write has the options of a request that changes an object.
-type write struct{ force, dryRun bool }
+type write struct {
+	force, dryRun bool
+	seen          bool // only if the resource version is that of the object
+}
 
 // applyAtOnce is the number of objects that are written at the same time.
 const applyAtOnce = 16
@@ -43,6 +46,11 @@ func (c *Cluster) Apply(ctx context.Context, objects []wire.Object) ([]flows.Cha
 // ForceApply applies the objects, and takes over fields that other managers own.
 func (c *Cluster) ForceApply(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
 	return c.applyAll(ctx, objects, write{force: true})
+}
+
+// Edit implements [engine.Editor].
+func (c *Cluster) Edit(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
+	return c.applyAll(ctx, objects, write{force: true, seen: true})
 }
 
 func (c *Cluster) applyAll(ctx context.Context, objects []wire.Object, w write) ([]flows.Change, error) {
@@ -151,6 +159,12 @@ func (c *Cluster) put(ctx context.Context, o wire.Object, w write) (p written, e
 	}
 	if want, err = w.adopt(p.before, want); err != nil {
 		return p, err
+	}
+	if w.seen {
+		if p.before == nil != (o.GetResourceVersion() == "") || p.before != nil && p.before.GetResourceVersion() != o.GetResourceVersion() {
+			return p, &changedError{verb: "change", object: apply.Name(o), cause: errors.New("another program has written it")}
+		}
+		want.SetResourceVersion(o.GetResourceVersion())
 	}
 	if _, forbidden := c.unpatchable.Load(kind); !forbidden {
 		p.after = want.DeepCopy()
@@ -272,7 +286,7 @@ func (c *Cluster) Delete(ctx context.Context, objects []wire.Object) ([]flows.Ch
 			return changes, err
 		}
 		if apierrors.IsConflict(deleting) {
-			return changes, &changedError{apply.Name(o), deleting}
+			return changes, &changedError{"delete", apply.Name(o), deleting}
 		}
 	}
 	return changes, held
@@ -297,7 +311,7 @@ func (c *Cluster) asSeen(o wire.Object) (client.Preconditions, error) {
 	}
 	seen := client.Preconditions{UID: new(o.GetUID())}
 	gvk, err := c.client.GroupVersionKindFor(o)
-	if gvk.Kind == "Namespace" {
+	if gvk.Kind == "Namespace" || gvk.Kind == "ConfigMap" {
 		seen.ResourceVersion = new(o.GetResourceVersion())
 	}
 	return seen, err
@@ -306,12 +320,12 @@ func (c *Cluster) asSeen(o wire.Object) (client.Preconditions, error) {
 // changedError means that an object was changed or replaced after the plan was made. The plan is not valid
 // for the object any more.
 type changedError struct {
-	object string
-	cause  error
+	verb, object string
+	cause        error
 }
 
 func (e *changedError) Error() string {
-	return fmt.Sprintf("delete %s: it was changed, or made again, since it was looked at: %v", e.object, e.cause)
+	return fmt.Sprintf("%s %s: it was changed, or made again, since it was looked at: %v", e.verb, e.object, e.cause)
 }
 
 func (e *changedError) Unwrap() error { return e.cause }

@@ -13,6 +13,9 @@ func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error
 	case flows.AskInstallation:
 		found, err := c.Installation(ctx)
 		return flows.Read(q, found), err
+	case flows.AskDNS:
+		found, err := c.dns(ctx)
+		return flows.Read(q, found), err
 	case flows.AskContents:
 		found, err := c.Inspect(ctx, q.Tenant)
 		return flows.Read(q, found), err

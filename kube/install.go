@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/collect"
@@ -34,7 +35,7 @@ import (
 // Installation reads the objects of our installation, or other objects with their names. They are not
 // watched, because few plans need them. The result marks objects that this user may not read as unknown.
 func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, error) {
-	wanted, err := render.Install(render.InstallParams{Namespace: c.namespace, ClusterID: "any", Image: "any", Peering: render.PeeringBoth})
+	wanted, err := render.Install(render.InstallParams{Namespace: c.namespace, ClusterID: "any", Image: "any", Peering: render.PeeringBoth, Services: render.On, Names: render.On})
 	if err != nil {
 		return flows.InstallationFacts{}, err
 	}
@@ -84,6 +85,8 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 	here := client.InNamespace(c.namespace)
 	list(&ipamv1alpha1.NetworkList{}, func(o client.Object) { add(o) }, here, client.HasLabels{wire.LabelNetworkType})
 	list(&networkingv1beta1.InternalNodeList{}, func(o client.Object) { add(o) }, client.MatchingLabels{wire.LabelManagedBy: wire.ManagedBy})
+	list(&corev1.ConfigMapList{}, func(o client.Object) { add(o) }, here, client.MatchingLabels{wire.LabelAppName: wire.FabricName})
+	list(&mcsv1beta1.ServiceImportList{}, func(o client.Object) { add(o) }, client.MatchingLabels{wire.LabelManagedBy: wire.ManagedBy})
 	list(&appsv1.DeploymentList{}, func(o client.Object) {
 		if d, ok := o.(*appsv1.Deployment); ok {
 			f.Gateways = append(f.Gateways, *d)
@@ -96,7 +99,7 @@ func (c *Cluster) Installation(ctx context.Context) (flows.InstallationFacts, er
 		}
 	})
 	g.Go(func() error { return c.countAccess(ctx, &f) })
-	programs := []string{wire.OperatorName, wire.FabricName}
+	programs := []string{wire.OperatorName, wire.FabricName, wire.DNSName}
 	waits := make([]string, len(programs))
 	for i, program := range programs {
 		g.Go(func() error {

@@ -145,7 +145,7 @@ func (all *Collection) Finish(f *flows.ClusterFacts) {
 	if all.deployment != nil {
 		f.Operator = all.operator()
 		told := render.OperatorParams(all.deployment)
-		f.Operator.Peering, f.Operator.APIServer = told.Peering, told.APIServer
+		f.Operator.Peering, f.Operator.APIServer, f.Operator.Services = told.Peering, told.APIServer, told.Services == render.On
 		for _, pool := range told.Pools {
 			f.Pools = append(f.Pools, networkingv1beta1.CIDR(pool))
 		}

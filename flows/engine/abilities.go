@@ -40,7 +40,13 @@ type Forcer interface {
 	ForceApply(context.Context, []wire.Object) ([]flows.Change, error)
 }
 
-// Reviewer asks the API server for its user's rights.
+// Editor changes objects of other programs: as a [Forcer], but only objects whose resource version is
+// still that of the given object.
+type Editor interface {
+	Edit(context.Context, []wire.Object) ([]flows.Change, error)
+}
+
+// Reviewer asks the API server for the rights of its user.
 type Reviewer interface {
 	// Review returns the missing permissions. If one of two verbs is enough, the
 	// other one is not missing: update instead of patch, list instead of watch.

@@ -87,9 +87,12 @@ func (r *runner) applySide(ctx context.Context, steps []flows.Step, side flows.S
 func (r *runner) act(side flows.Side, s flows.Step) func(context.Context, []wire.Object) ([]flows.Change, error) {
 	c := r.clusters[side]
 	forcer, can := c.(Forcer)
+	editor, edits := c.(Editor)
 	switch {
 	case s.Action == flows.Delete || s.Action == flows.Replace:
 		return c.Delete
+	case s.Edits != "" && edits:
+		return editor.Edit
 	case (r.options.Force || s.Force) && can:
 		return forcer.ForceApply
 	}

@@ -66,6 +66,16 @@ func (a *Answers) Ask(ctx context.Context, f *flows.Facts, clusters [2]Cluster, 
 	return nil
 }
 
+// AskAll asks until nothing is open: an answer may lead to more questions.
+func (a *Answers) AskAll(ctx context.Context, f *flows.Facts, clusters [2]Cluster, asks func(flows.Facts) []flows.Question) error {
+	for all := asks(*f); len(flows.Open(*f, all)) > 0; all = asks(*f) {
+		if err := a.Ask(ctx, f, clusters, all...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (a *Answers) ask(ctx context.Context, c Cluster, q flows.Question) (flows.Reply, error) {
 	if within := q.Terms().Within; within > 0 {
 		limited, cancel := context.WithTimeout(ctx, min(within, cmp.Or(a.Limit, within)))

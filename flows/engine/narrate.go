@@ -3,9 +3,12 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // RecordType is the kind of a [Record]. Scripts compare it.
@@ -37,13 +40,20 @@ func Narrate(prev, next Event) []Record {
 	record := func(t RecordType, s flows.Step, text string) {
 		out = append(out, Record{At: next.At, Type: t, Step: s, Text: text, Elapsed: next.At.Sub(next.Started)})
 	}
-	if prev.Started.IsZero() || prev.Plan.Params.Server != next.Plan.Params.Server {
+	// A plan that failed at once has no changes to count.
+	if first := prev.Started.IsZero(); first && next.Plan.Failure() == nil || !first && prev.Plan.Params.Server != next.Plan.Params.Server {
 		record(RecordPlan, flows.Step{}, "plan: "+next.Plan.Changes().String())
 	}
 	for _, s := range prev.Plan.Steps {
 		if _, still := next.Plan.Step(s.ID); s.Code == flows.CodeLost && s.Status == flows.Waiting && !still {
 			s.Status = flows.Done
 			record(RecordEnd, s, s.Title+" again")
+		}
+	}
+	for _, s := range prev.Plan.Steps {
+		if _, still := next.Plan.Step(s.ID); !still && s.Status == flows.Ready && applies(s, prev.Changes) {
+			s.Status = flows.Done
+			record(RecordEnd, s, doneText(s, true, s))
 		}
 	}
 	for _, s := range next.Plan.Steps {
@@ -69,6 +79,14 @@ func Narrate(prev, next Event) []Record {
 		}
 	}
 	return out
+}
+
+// applies reports whether a step has made one of the changes. A plan has no such step any more if nothing is
+// left that the step was about.
+func applies(s flows.Step, changes []flows.Change) bool {
+	return slices.ContainsFunc(changes, func(c flows.Change) bool {
+		return c.Side == s.Side && c.Verb != flows.Unchanged && slices.ContainsFunc(s.Objects, func(o wire.Object) bool { return apply.Name(o) == c.Object })
+	})
 }
 
 func doneText(s flows.Step, known bool, before flows.Step) string {

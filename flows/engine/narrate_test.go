@@ -48,6 +48,9 @@ func TestNarrate(t *testing.T) {
 				b.WriteErrors = map[int]error{3: flowtest.Forbidden("ada", "gatewayservers", "liqo-tenant-rome")}
 			})
 		}), plan: flowtest.Connect(flowtest.NodePort()), fails: true},
+		{golden: "connect-no-plan.txt", past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
+			p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
+		}), plan: flowtest.Connect(flowtest.NodePort()), fails: true},
 		{golden: "connect-timeout.txt", past: flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 			p.B.Behave(func(b *flowtest.Behaviour) { b.LoadBalancerPending, b.NoCIDRs = true, true })
 		}), plan: flowtest.Connect(flows.Defaults()), fails: true},

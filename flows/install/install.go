@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
@@ -47,7 +48,13 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 		plan.Steps = []flows.Step{*s}
 		return plan
 	}
-	i, err := New(complete(c, p))
+	settings := complete(c, p)
+	plan.Kept = opens(c, settings)
+	if p.Names == render.On && settings.Services != render.On {
+		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeUsage, "settings", flows.FailedUsage, "names are of imported Services, and the cluster exchanges none", command.Text("give --services too"))}
+		return plan
+	}
+	i, err := New(settings)
 	if err != nil {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeUsage, "settings", flows.FailedUsage, err.Error())}
 		return plan
@@ -60,12 +67,38 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 	plan.Steps = append(i.tryImage(flows.A, c, plan.Steps), plan.Steps...)
 	if failed := plan.Failure(); failed == nil {
 		templates, _ := plan.Step(flows.IDOf(flows.A, stepTemplates))
-		plan.Steps = append(plan.Steps, i.operatorWorks(flows.A, c), i.fabricRuns(flows.A, c))
+		works := i.operatorWorks(flows.A, c)
+		plan.Steps = append(plan.Steps, works, i.fabricRuns(flows.A, c))
+		if s := i.formerImports(flows.A, c, works); s.Status != flows.Done {
+			plan.Steps = append(plan.Steps, s)
+		}
 		plan.Steps = append(plan.Steps, i.gateways(flows.A, c, templates, f.At)...)
+		plan.Steps = append(plan.Steps, i.names(flows.A, c, p.Names == render.On, plan.Done())...)
+		plan.Steps = append(plan.Steps, i.withoutNames(flows.A, c)...)
 	} else if failed.Kind == flows.FailedPreflight && failed.Code != flows.CodeImage {
 		failed.Code = flows.CodeUnfit
 	}
 	return plan
+}
+
+// opens says which peers may serve all namespaces once Services are switched on. network connect has allowed it
+// when an admin of both clusters connected them, perhaps long before there were Services.
+func opens(c flows.ClusterFacts, p render.InstallParams) []string {
+	if p.Services != render.On || c.Operator.Services {
+		return nil
+	}
+	var open []wire.ClusterID
+	for id, end := range c.Peers() {
+		if end.ImportsFrom().All {
+			open = append(open, id)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	slices.Sort(open)
+	return []string{fmt.Sprintf("with Services, these peers may serve Services in all namespaces of %s: %s. To allow fewer, before or after: %s",
+		c.Name(), flows.Some(open), c.Ours("service", "allow").Flag("--from", string(open[0])).Flag("--namespace", "NAMESPACE"))}
 }
 
 // complete returns p with the cluster's present value for each setting that the admin left out.
@@ -78,7 +111,7 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	p.Namespace, p.ClusterID = c.Namespace, cmp.Or(p.ClusterID, c.ID)
 	p.ExternalCIDR = cmp.Or(p.ExternalCIDR, string(c.ExternalCIDR)) // without the present range, the default would replace the Network
 	p.ServiceCIDR = cmp.Or(p.ServiceCIDR, told.ServiceCIDR)
-	p.Peering, p.APIServer = cmp.Or(p.Peering, told.Peering), cmp.Or(p.APIServer, told.APIServer)
+	p.Peering, p.APIServer, p.Services = cmp.Or(p.Peering, told.Peering), cmp.Or(p.APIServer, told.APIServer), cmp.Or(p.Services, told.Services)
 	if len(p.Pools) == 0 {
 		p.Pools = told.Pools
 	}
@@ -90,6 +123,12 @@ func complete(c flows.ClusterFacts, p render.InstallParams) render.InstallParams
 	}
 	if d := installed[appsv1.DaemonSet](c, wire.FabricName); d != nil {
 		p.Announce = cmp.Or(p.Announce, render.Announced(d))
+	}
+	if p.Names == "" && installed[appsv1.Deployment](c, wire.DNSName) != nil {
+		p.Names = render.On
+	}
+	if p.Services != render.On { // there are no imported Services
+		p.Names = render.Off
 	}
 	if p.OperatorReplicas == 0 && told.OperatorReplicas > 0 { // 0 replicas are not kept: the default, 1, applies
 		p.OperatorReplicas = min(told.OperatorReplicas, maxOperatorReplicas)
@@ -216,9 +255,11 @@ const (
 	stepRights      = "rights"
 	stepSettings    = "ranges"
 	stepTemplates   = "templates"
+	stepNames       = "dns-server"
 	stepFabric      = "fabric"
 	stepOperator    = "operator"
 	stepObsolete    = "former-rights"
+	stepImports     = "imports" // the operator makes them, so no installation applies them
 )
 
 // parts lists the parts of an installation, with their titles. A new installation applies them in
@@ -230,12 +271,16 @@ var parts = []struct{ id, title string }{
 	{stepRights, "rights of operator and fabric"},
 	{stepSettings, "cluster ID and address ranges"},
 	{stepTemplates, "gateway templates"},
+	{stepNames, "DNS server for names of imported Services"},
 	{stepFabric, "node agent (fabric)"},
 	{stepOperator, "liqo-tui operator"},
 }
 
 // partOf returns the ID of the part to which an object belongs.
 func partOf(o wire.Object) string {
+	if o.GetName() == wire.DNSName {
+		return stepNames
+	}
 	switch flows.RefTo(o).Kind {
 	case "CustomResourceDefinition":
 		return stepDefinitions
@@ -247,6 +292,8 @@ func partOf(o wire.Object) string {
 		return stepFabric
 	case "Deployment":
 		return stepOperator
+	case mcsv1beta1.ServiceImportKindName:
+		return stepImports
 	case "WgGatewayServerTemplate", "WgGatewayClientTemplate":
 		return stepTemplates
 	}
@@ -262,6 +309,9 @@ func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step
 	var steps []flows.Step
 	done := map[string]bool{}
 	for _, part := range parts {
+		if part.id == stepNames && i.params.Names != render.On {
+			continue
+		}
 		var s flows.Step
 		switch part.id {
 		case stepDefinitions:
@@ -297,17 +347,36 @@ func (i *Installation) steps(side flows.Side, c flows.ClusterFacts) []flows.Step
 // obsoleteRights returns the step that removes objects of the part stepRights that we made before and no longer
 // need, for example after a change of --peering or --services. Consumers lose the rights of these roles.
 func (i *Installation) obsoleteRights(side flows.Side, c flows.ClusterFacts) flows.Step {
+	return i.obsolete(side, c, stepObsolete, stepRights, "rights that nothing needs any more")
+}
+
+// formerImports returns the step that removes imported Services after Services were switched off. The former
+// operator would make them again, so this waits for works, the step in which the next operator starts. The step
+// is done if there are none.
+func (i *Installation) formerImports(side flows.Side, c flows.ClusterFacts, works flows.Step) flows.Step {
+	if i.params.Services == render.On {
+		return flows.Step{Status: flows.Done}
+	}
+	s := i.obsolete(side, c, stepImports, stepImports, titleOf(stepImports)) // the objects of an import are deleted with the import
+	if s.Status != flows.Done && works.Status != flows.Done {
+		s.Status, s.Reason, s.Objects = flows.Blocked, "needs the operator to work with the new settings", nil
+	}
+	return s
+}
+
+// obsolete returns the step that removes our objects of a part that the installation does not have any more.
+func (i *Installation) obsolete(side flows.Side, c flows.ClusterFacts, id, part, title string) flows.Step {
 	var all []flows.Step
 	if c.Installation.Value() != nil {
 		for _, o := range c.Installation.Value().Objects {
 			wanted := slices.ContainsFunc(i.objects, func(w wire.Object) bool { return flows.RefTo(w) == flows.RefTo(o) })
-			if !wanted && partOf(o) == stepRights && render.MadeByUs(o) {
-				all = append(all, flows.Remove(side, stepObsolete, flows.RefTo(o), o, ""))
+			if !wanted && partOf(o) == part && render.MadeByUs(o) {
+				all = append(all, flows.Remove(side, id, flows.RefTo(o), o, ""))
 			}
 		}
 	}
-	s := together(side, stepObsolete, all)
-	s.Action, s.Title = flows.Delete, "objects that lending does not need any more"
+	s := together(side, id, all)
+	s.Action, s.Title = flows.Delete, title
 	return s
 }
 
@@ -634,7 +703,7 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 	switch {
 	case d == nil:
 		return "the operator's Deployment does not exist"
-	case d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas < 1 || d.Status.AvailableReplicas < 1 || d.Status.Replicas > d.Status.UpdatedReplicas:
+	case starting(d):
 		return waiting(c.Installation.Value(), "the operator starts", wire.OperatorName)
 	}
 	missing, made := map[string]bool{wire.NetworkPodCIDR: true, wire.NetworkServiceCIDR: true}, map[string]bool{}
@@ -660,6 +729,12 @@ func (i *Installation) rollout(c flows.ClusterFacts) string {
 		}
 	}
 	return ""
+}
+
+// starting reports whether a Deployment has no available pod yet, or pods of its former settings.
+func starting(d *appsv1.Deployment) bool {
+	s := d.Status
+	return s.ObservedGeneration < d.Generation || s.UpdatedReplicas < 1 || s.AvailableReplicas < 1 || s.Replicas > s.UpdatedReplicas
 }
 
 // fabricRuns returns the step that waits until a node agent is ready on each node that can run one.

@@ -186,7 +186,7 @@ func (i *Installation) gateways(side flows.Side, c flows.ClusterFacts, templates
 		}
 		peer := d.Labels[wire.LabelRemoteCluster]
 		s := flows.Step{
-			ID: flows.IDOf(side, "gateway-"+peer), Side: side, Action: flows.Wait, Title: "gateway for " + peer, Status: flows.Waiting, Code: flows.CodePod,
+			ID: flows.IDOf(side, "gateway-"+peer), Side: side, Action: flows.Wait, Title: "gateway for " + peer + " is up to date", Status: flows.Waiting, Code: flows.CodePod,
 			Object: flows.ObjectRef{Kind: "Deployment", Namespace: d.Namespace, Name: d.Name},
 		}
 		older := !slices.Contains(render.AskedImages(d, d.Spec.Template), i.params.Image)

@@ -36,6 +36,11 @@ func Settings() []setting.Setting[render.InstallParams] {
 		},
 		{Name: "api-server", Help: "URL at which consumers reach the cluster's API server (default: unchanged, at first the address that the API server itself states)", Empty: "unchanged", Valid: ValidServer, Store: setting.TextAt(func(p *params) *string { return &p.APIServer })},
 		{Name: "lend", Help: "most of a resource that all consumers get together, such as cpu=8; may be repeated (default: unchanged, at first what the nodes have)", Kind: setting.List, Empty: "unchanged", Valid: validAmount, Store: setting.ListAt(func(p *params) *[]string { return &p.Lend })},
+		{
+			Name: "services", Help: "export Services to peers, and import theirs, by the Multi-Cluster Services API: on or off (default: unchanged, at first off)", Kind: setting.Choice, Empty: "unchanged", Bare: string(render.On),
+			Options: []setting.Option{{Value: string(render.On)}, {Value: string(render.Off)}},
+			Store:   setting.TextAt(func(p *params) *render.Switch { return &p.Services }),
+		},
 		{Name: "announce", Help: "URL of the cluster's API server, which its nodes announce in their LANs by mDNS for liqo-tui discover; none takes it back (default: unchanged, at first none)", Empty: "unchanged", Valid: validAnnouncement, Pattern: `^(none|https://([0-9]{1,3}\.){3}[0-9]{1,3}(:[0-9]{1,5})?/?)$`, Store: setting.TextAt(func(p *params) *string { return &p.Announce })},
 	}
 }

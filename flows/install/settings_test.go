@@ -90,7 +90,7 @@ gateway:
 	for _, s := range install.Settings() {
 		got = append(got, s.Key()+"="+s.Write(p))
 	}
-	want := "image=registry.example/liqo-gateway:v1 clusterID=rome podCIDR=10.244.0.0/16,10.245.0.0/16 serviceCIDR=10.96.0.0/12 externalCIDR=10.71.0.0/16 reserve= pools= gatewayReplicas=2 operatorReplicas= peering= apiServer= lend= announce="
+	want := "image=registry.example/liqo-gateway:v1 clusterID=rome podCIDR=10.244.0.0/16,10.245.0.0/16 serviceCIDR=10.96.0.0/12 externalCIDR=10.71.0.0/16 reserve= pools= gatewayReplicas=2 operatorReplicas= peering= apiServer= lend= services= announce="
 	if got := strings.Join(got, " "); got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}

@@ -48,10 +48,17 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 		return refuse(flows.FailedPreflight, flows.CodeUnfit, why, command.Hintf("run %s for each", c.OursWith("unpeer")))
 	}
 	rest := c.Installation.Value() == nil
+	plan.Steps = append(plan.Steps, withdraws(flows.A, c)...)
+	if plan.Failure() != nil {
+		return plan
+	}
 	// The rights are deleted before the objects that the programs write. Otherwise a
-	// program that has not ended yet could write them again.
-	for _, id := range []string{stepOperator, stepFabric, stepRights, stepTemplates, stepSettings} {
+	// program that is still ending could write them again.
+	for _, id := range []string{stepOperator, stepFabric, stepNames, stepRights, stepImports, stepTemplates, stepSettings} {
 		s := removePart(c, id)
+		if id == stepNames && len(s.Gone) == 0 {
+			continue // few clusters have it
+		}
 		rest = rest || s.Status != flows.Done
 		plan.Steps = append(plan.Steps, s)
 	}
@@ -98,6 +105,9 @@ func titleOf(id string) string {
 		if p.id == id {
 			return p.title
 		}
+	}
+	if id == stepImports {
+		return "imported Services"
 	}
 	return id
 }

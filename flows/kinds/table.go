@@ -12,6 +12,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -19,6 +20,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/collect"
@@ -31,8 +33,12 @@ func ofCilium(kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "cilium.io", Version: "v2", Kind: kind}
 }
 
-// table has one row for each kind. The facts that are made from the objects are in flows/collect and
-// flows/lending, for delegations in kube.
+func ofServices(kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: mcsv1beta1.GroupVersion.Group, Version: mcsv1beta1.GroupVersion.Version, Kind: kind}
+}
+
+// table has one row for each kind. Packages collect and lending make facts from the objects; package kube
+// does this for delegations.
 var table = []Kind{
 	// Connections.
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Root: true, Plans: Applied, Watches: []Watch{{
@@ -106,6 +112,11 @@ var table = []Kind{
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Event")},
 	{GroupVersionKind: batchv1.SchemeGroupVersion.WithKind("Job")},
 
+	// Services by name.
+	{GroupVersionKind: ofServices(mcsv1beta1.ServiceExportKindName), Plans: Applied},
+	{GroupVersionKind: ofServices(mcsv1beta1.ServiceImportKindName)},
+	{GroupVersionKind: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice")},
+
 	// Lending.
 	{GroupVersionKind: authv1beta1.GroupVersion.WithKind(authv1beta1.TenantKind), Plans: Applied, Watches: lent},
 	{GroupVersionKind: authv1beta1.GroupVersion.WithKind(authv1beta1.IdentityKind), Plans: Applied, Watches: lent},
@@ -150,6 +161,7 @@ var table = []Kind{
 	{GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("DaemonSet"), Plans: Applied},
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ResourceQuota"), Plans: Applied},
 	{GroupVersionKind: schedulingv1.SchemeGroupVersion.WithKind("PriorityClass"), Root: true, Plans: Applied},
+	{GroupVersionKind: schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1", Kind: "DNS"}, Untyped: true, Root: true, Plans: AppliedByName}, // see package names
 	{GroupVersionKind: admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy"), Root: true, Plans: Applied},
 	{GroupVersionKind: admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy"), Root: true, Plans: Applied},
 	{GroupVersionKind: admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding"), Root: true, Plans: Applied},

@@ -7,9 +7,12 @@ import (
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/names"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -18,6 +21,7 @@ import (
 )
 
 var (
+	_ engine.Editor    = (*Cluster)(nil)
 	_ engine.Forcer    = (*Cluster)(nil)
 	_ engine.DryRunner = (*Cluster)(nil)
 	_ engine.Reviewer  = (*Cluster)(nil)
@@ -28,6 +32,9 @@ func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error
 	switch q := q.(type) {
 	case flows.AskInstallation:
 		found, err := c.Installation(ctx)
+		return flows.Read(q, found), err
+	case flows.AskDNS:
+		found, err := c.dns()
 		return flows.Read(q, found), err
 	case flows.AskContents:
 		return flows.Read(q, c.inspect(q.Tenant)), nil
@@ -93,6 +100,27 @@ func (c *Cluster) ForceApply(ctx context.Context, objects []wire.Object) ([]flow
 		}
 		return c.store.apply(o, wire.FieldManager)
 	})
+}
+
+// Edit implements [engine.Editor].
+func (c *Cluster) Edit(ctx context.Context, objects []wire.Object) ([]flows.Change, error) {
+	return c.ForceApply(ctx, objects)
+}
+
+// dns are the objects that show which DNS the cluster has.
+func (c *Cluster) dns() (found []*unstructured.Unstructured, err error) {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	for _, s := range names.Sources {
+		if r := c.store.records[key{s.Kind.Kind, s.Namespace(), s.Name}]; r != nil {
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r.object)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, &unstructured.Unstructured{Object: content})
+		}
+	}
+	return found, nil
 }
 
 // DryRun implements [engine.DryRunner].

@@ -79,7 +79,10 @@ type Behaviour struct {
 	Firewalled, Mute bool
 	// APIProblem is the error that the other cluster's pods get from the API server.
 	APIProblem string
-	// Lending describes how Liqo deviates in lending.
+	// Services lets the operator serve Services by name, as install --services does. Without it, the API
+	// server does not serve the kinds.
+	Services bool
+	// Lending describes deviations of Liqo in lending.
 	Lending Lending
 
 	// DeletionTicks is the number of ticks for which a finalizer keeps deleted gateways,

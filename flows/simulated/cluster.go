@@ -297,6 +297,7 @@ func (c *Cluster) collect(read func(wire.Object) wire.Object) flows.ClusterFacts
 		}
 	}
 	if f.Software == flows.Operator {
+		f.Operator.Services = c.behaviour.Services
 		f.Agents = []string{"node-1"}
 		for _, n := range f.Nodes {
 			f.Agents = append(f.Agents, n.Name)

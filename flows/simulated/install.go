@@ -68,8 +68,14 @@ func (c *Cluster) install() (news bool) {
 		case *appsv1.Deployment:
 			if o.Name == wire.OperatorName {
 				program, told = true, render.OperatorParams(o)
+			}
+			if o.Name == wire.OperatorName || o.Name == wire.DNSName {
 				news = news || o.Status.ObservedGeneration < o.Generation
 				o.Status = appsv1.DeploymentStatus{ObservedGeneration: o.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+			}
+		case *corev1.Service:
+			if o.Name == wire.DNSName && wire.ServiceIPv4(o) == "" {
+				o.Spec.ClusterIP, news = "10.96.0.53", true
 			}
 		case *appsv1.DaemonSet:
 			news = news || o.Status.ObservedGeneration < o.Generation

@@ -23,9 +23,10 @@ var texts = map[string]string{
 	"flows/byhand/words.go":                "help of commands",
 	"gateway/operator/health.go":           "help of a metric",
 	"gateway/operator/consumer/serving.go": "names what does not work",
+	"flows/names/corefile.go":              "a comment in a Corefile",
 }
 
-var pasted = regexp.MustCompile(`(^|[^a-z-])(liqo-tui (install|uninstall|network|peer|unpeer|check|info|rbac|offload|unoffload|create|generate|delete|address|discover|explain|bundle)|` +
+var pasted = regexp.MustCompile(`(^|[^a-z-])(liqo-tui (install|uninstall|network|peer|unpeer|check|info|rbac|offload|unoffload|create|generate|delete|address|discover|explain|bundle|service)|` +
 	`kubectl (get|describe|logs|delete|annotate|label|apply|edit|create|rollout|uncordon))\b`)
 
 // A command in a plain string names no kubeconfig, and its words are not quoted. The programs in the clusters
