@@ -24,7 +24,11 @@ func (p End) specChanged(o wire.Object) time.Time { return p.ours(specChanged(o)
 func (p End) report() (r wire.Report, ok bool, err error) {
 	r, ok, err = wire.ParseReport(p.Connection.Annotations)
 	r.At = p.ours(r.At)
-	for _, t := range []**time.Time{&r.Since, &r.Handshake, &r.PodTraffic} {
+	times := []**time.Time{&r.Since, &r.Handshake, &r.PodTraffic}
+	if r.Services != nil {
+		times = append(times, &r.Services.Complete, &r.Services.Heard)
+	}
+	for _, t := range times {
 		if *t != nil {
 			ours := p.ours(**t)
 			*t = &ours

@@ -60,5 +60,7 @@ const (
 	CodeDeletion     Code = "LT-E045" // a deletion does not end
 	CodeVerification Code = "LT-E046" // a packet got lost
 	CodeLent         Code = "LT-E057" // a reset would cut off a virtual node
-	CodeTimeout      Code = "LT-E049" // any other wait that did not end
+	CodeServicesOff  Code = "LT-E058" // a cluster has no Services by name
+	CodeExport       Code = "LT-E059" // a Service can't be exported, or its export does not arrive
+	CodeTimeout      Code = "LT-E049" // any other wait that takes too long
 )

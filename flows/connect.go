@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/services"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
@@ -103,7 +104,9 @@ func newPlan(p Params, f Facts) (Plan, Connection) {
 	if plan.Steps = obstacles(f); len(plan.Steps) > 0 {
 		return plan, Connection{}
 	}
-	return completePlan(plan, f)
+	plan, c := completePlan(plan, f)
+	c.both = !slices.ContainsFunc(f.Sides[:], func(c ClusterFacts) bool { return c.Described || c.AsPeer })
+	return plan, c
 }
 
 // NewHalf is newPlan for plans that change only cluster A. The facts about B come from B's admin, and there
@@ -171,6 +174,8 @@ type Connection struct {
 	Facts  Facts
 	Ends   [2]End // the objects of the connection on each side
 
+	// both is set if one admin has access to both clusters.
+	both bool
 	// Nonce is the nonce of the invitation, for a GatewayServer without a nonce; "" if the plan is not
 	// for an invitation.
 	Nonce string
@@ -256,6 +261,12 @@ func (c Connection) Configuration(side Side) Step {
 	// Without these annotations, the operator would end a running renumbering.
 	keepAnnotation(want, end.Configuration, wire.AnnotationRenumber)
 	keepAnnotation(want, end.Configuration, wire.AnnotationKeep)
+	keepAnnotation(want, end.Configuration, wire.AnnotationImport)
+	if end.Configuration == nil && c.both && c.Facts.Sides[side].Can().ImportServices {
+		// Whoever manages both clusters means the same by a namespace in both. A peer of another admin could join
+		// any Service of this cluster, so there `service allow` decides.
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationImport, wire.ImportAll)
+	}
 	if end.Configuration == nil && c.Params.ForLending || forPeering(end.Configuration) {
 		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationForPeering, "true")
 	}
@@ -263,6 +274,22 @@ func (c Connection) Configuration(side Side) Step {
 	s := Ensure(side, "configuration", end.Configuration, want)
 	s.Interrupts = interrupts
 	return c.BehindNamespace(side, s)
+}
+
+// Allowing changes the namespaces into which a side imports Services of its peer. It changes nothing else of
+// the peer's Configuration, which has to exist.
+func Allowing(c ClusterFacts, peer wire.ClusterID, namespaces services.Namespaces) Step {
+	end := c.End(peer)
+	ranges := end.Configuration.Spec.Remote.CIDR
+	want := render.Configuration(end.Tenant, render.Networks{Pod: ranges.Pod, External: ranges.External})
+	KeepName(want, end.Configuration)
+	want.Annotations = wire.Lasting(end.Configuration)
+	keepAnnotation(want, end.Configuration, wire.AnnotationRenumber)
+	keepAnnotation(want, end.Configuration, wire.AnnotationKeep)
+	if delete(want.Annotations, wire.AnnotationImport); namespaces.String() != "" {
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, wire.AnnotationImport, namespaces.String())
+	}
+	return Ensure(A, "configuration", end.Configuration, want)
 }
 
 // KeepName gives the object want the name and the namespace of the live object, because another tool may have

@@ -11,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -473,5 +474,44 @@ func TestCIDRsConfigured(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// An admin of both clusters means the same by a namespace in both. Nobody else's choice is changed.
+func TestANewConnectionOfOneAdminImportsServices(t *testing.T) {
+	imports := func(f flows.Facts, side flows.Side) string {
+		for _, s := range flows.PlanConnect(flowtest.NodePort(), f).Steps {
+			if s.ID == flows.IDOf(side, "configuration") {
+				return s.Want[0].GetAnnotations()[wire.AnnotationImport]
+			}
+		}
+		t.Fatal("no step makes the Configuration")
+		return ""
+	}
+	pair := flowtest.NewPair()
+	pair.B.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
+	if f := flowtest.Facts(pair); imports(f, flows.A) != wire.ImportAll || imports(f, flows.B) != "" {
+		t.Errorf("rome, with our operator: %q; milan, with Liqo: %q", imports(f, flows.A), imports(f, flows.B))
+	}
+	f := flowtest.Facts(flowtest.NewPair())
+	if f.Sides[flows.B].Described = true; imports(f, flows.A) != "" {
+		t.Errorf("nobody has seen milan: %q", imports(f, flows.A))
+	}
+	// milan's policy for peering users forbids this annotation to them.
+	f = flowtest.Facts(flowtest.NewPair())
+	if f.Sides[flows.B].AsPeer = true; imports(f, flows.A) != "" || imports(f, flows.B) != "" {
+		t.Errorf("as a peering user of milan: rome %q, milan %q", imports(f, flows.A), imports(f, flows.B))
+	}
+	pair = flowtest.NewPair()
+	flowtest.Connected(t, pair)
+	for _, there := range []string{"", "shop"} {
+		f := flowtest.Facts(pair)
+		c := &f.Sides[flows.A].Configurations[0]
+		if delete(c.Annotations, wire.AnnotationImport); there != "" {
+			c.Annotations[wire.AnnotationImport] = there
+		}
+		if got := imports(f, flows.A); got != there {
+			t.Errorf("a connection that allows %q gets %q", there, got)
+		}
 	}
 }

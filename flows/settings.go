@@ -117,7 +117,7 @@ func validRelay(text string) error {
 func allowSetting(side Side) ConnectionSetting {
 	s := ConnectionSetting{
 		Name: "allow", Sets: FieldAllow, Noun: "access of the remote cluster's pods",
-		Help: "where the remote cluster's pods may open connections in the local one: all, exported or none (exported opens nothing yet)",
+		Help: "where the remote cluster's pods may open connections in the local one: all, exported or none",
 		Kind: setting.Choice, Options: []setting.Option{{Value: "all"}, {Value: "exported"}, {Value: "none"}},
 		Store: setting.Store[Params]{
 			Write: func(p Params) string { return p.Allow[side].String() },

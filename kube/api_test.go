@@ -94,6 +94,7 @@ func TestCluster(t *testing.T) {
 		}
 	})
 	t.Run("network policies are read as far as they may be", func(t *testing.T) { testPolicies(t, env, admin) })
+	t.Run("Services by name are read as far as they are there", func(t *testing.T) { testServices(t, env, admin) })
 	crds, err := render.CRDs()
 	if err != nil {
 		t.Fatal(err)

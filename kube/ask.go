@@ -25,6 +25,12 @@ func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error
 	case flows.AskPolicies:
 		found, err := c.Policies(ctx)
 		return flows.Read(q, found), err
+	case flows.AskServices:
+		found, err := c.Services(ctx, q.Name)
+		return flows.Read(q, found), err
+	case flows.AskOffers:
+		found, err := c.offers(ctx)
+		return flows.Read(q, found), err
 	case flows.AskImage:
 		return q.Reply(c.TryImage(ctx, *q.Try)), nil
 	case flows.AskAPI:

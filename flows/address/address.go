@@ -116,7 +116,7 @@ func Of(f flows.Facts, caller flows.Side, t Target, found Found) (Answer, error)
 	case len(a.Ends) == 0:
 		return a, errors.New(t.String() + " has no pods")
 	case found.ClusterIP != "":
-		a.Note = fmt.Sprintf("Its address %s is of %s only: from %s, call a pod.", found.ClusterIP, there.ID, here.ID)
+		a.Note = fmt.Sprintf("Its address %s is of %s only: from %s, call a pod, or export the Service and call its name.", found.ClusterIP, there.ID, here.ID)
 	case !a.Callable():
 		a.Note = "None of it can be called now."
 	}

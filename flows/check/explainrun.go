@@ -95,6 +95,14 @@ func runTexts() map[flows.Code]Text {
 			"a packet got lost", "Both gateways reach each other, but a packet from pod to pod did not arrive.",
 			[]string{"liqo-tui network verify shows which direction fails, and from which packet size.", "A network policy or the firewall of a node may block the way between pod and gateway.", "Without Liqo, check that the pod network is a supported one: docs/requirements.md."},
 		},
+		flows.CodeServicesOff: {
+			"the cluster has no Services by name", "Its API server does not serve ServiceExport and ServiceImport, or Liqo connects the cluster. Nothing was changed.",
+			[]string{"liqo-tui install --services switches Services by name on, where the liqo-tui operator runs.", "Liqo's gateways exchange no Services."},
+		},
+		flows.CodeExport: {
+			"a Service is not exported", "The Service can't be exported as it is, or the clusters did not do their part in time. What was applied stays.",
+			[]string{"liqo-tui service resolve names the first part that is broken.", "A Service of type ExternalName, one with IPv6 alone, and those of reserved namespaces (default, kube-… and those of liqo-tui) are not exported."},
+		},
 		flows.CodeTimeout: {
 			"the wait timed out", "The timeout ended before the expected state was reached. What was applied stays.",
 			[]string{"Run the same command again to continue. --timeout sets the limit."},

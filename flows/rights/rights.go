@@ -10,6 +10,7 @@ import (
 
 	authv1beta1 "github.com/liqotech/liqo/apis/authentication/v1beta1"
 	offloadingv1beta1 "github.com/liqotech/liqo/apis/offloading/v1beta1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/kinds"
@@ -107,7 +108,25 @@ func ToPeer(namespace, tenant string) []Permission {
 	return toWatch(namespace, tenant, kinds.LendingShown, kinds.LendingPlanned)
 }
 
-// toWatch are the rights for the watches of some uses, each once.
+// ToServices are the rights to read and to export Services by name, in addition to [ToObserve].
+func ToServices() (out []Permission) {
+	for name, verbs := range map[string][]string{
+		mcsv1beta1.ServiceExportKindName: {"create", "delete", "get", "list", "patch"}, mcsv1beta1.ServiceImportKindName: {"list"}, "EndpointSlice": {"list"}, "Service": {"get"},
+	} {
+		kind, _ := kinds.Named(name)
+		for _, verb := range verbs {
+			p := toObjects(kind)
+			p.Verb = verb
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b Permission) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
+	})
+	return out
+}
+
+// toWatch returns the rights for the watches of some uses, without duplicates.
 func toWatch(namespace, tenant string, uses ...kinds.Use) (out []Permission) {
 	for _, k := range kinds.All() {
 		for _, w := range k.Watches {
@@ -161,6 +180,9 @@ func (r Review) Fix(f flows.Facts) command.Hint {
 		return p.Resource == "secrets" || p.Group == authv1beta1.GroupVersion.Group || p.Group == offloadingv1beta1.SchemeGroupVersion.Group
 	}) {
 		return f.AskForRights("--peering")
+	}
+	if slices.ContainsFunc(r.Missing, func(p Permission) bool { return p.Group == mcsv1beta1.GroupName }) {
+		return f.AskForRights("--services")
 	}
 	return f.AskForRights()
 }

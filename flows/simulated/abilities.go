@@ -44,6 +44,10 @@ func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error
 			found = []flows.DefinitionFacts{{Name: "gatewayclients." + networkingv1beta1.GroupVersion.Group, Kind: "GatewayClient", Manager: "kubectl", Unusable: "in its version v1beta1, field .spec.mtu is missing or different"}}
 		}
 		return flows.Read(q, found), nil
+	case flows.AskServices:
+		return flows.Read(q, c.found(q.Name)), nil
+	case flows.AskOffers:
+		return flows.Read(q, c.offers()), nil
 	case flows.AskImage:
 		return q.Reply(c.tryImage(*q.Try)), nil
 	case flows.AskAPI:

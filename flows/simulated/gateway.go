@@ -114,7 +114,8 @@ func (c *Cluster) report(o wire.Object, g *gateway) bool {
 	if allow, err := wire.AllowOf(o); err == nil {
 		r.Allow = allow.String()
 	}
-	last, known, _ := wire.ParseReport(conn.Annotations) // we wrote it
+	r.Services = c.servicesReport(remoteOf(o), value == networkingv1beta1.Connected)
+	last, known, _ := wire.ParseReport(conn.Annotations) // our own report can be parsed
 	r.Since = last.Since
 	if r.Since == nil || value != conn.Status.Value {
 		r.Since = new(now)

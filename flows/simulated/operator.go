@@ -37,6 +37,8 @@ func (c *Cluster) work() bool {
 	}
 	if c.identity.Software == flows.Liqo {
 		changed = c.lend() || changed
+	} else {
+		changed = c.nameServices() || changed
 	}
 	for _, r := range c.store.sorted() {
 		if r.object.GetDeletionTimestamp() != nil {

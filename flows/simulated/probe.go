@@ -105,10 +105,13 @@ type probe struct {
 func (p *probe) Pod() engine.ProbePod { return p.pod }
 
 // Measure implements [engine.Probe].
-func (p *probe) Measure(ctx context.Context, _ render.ProbeTarget) (render.ProbeResult, error) {
+func (p *probe) Measure(ctx context.Context, t render.ProbeTarget) (render.ProbeResult, error) {
 	c := p.cluster
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
+	if t.Call != nil {
+		return render.ProbeResult{Call: new(c.call(*t.Call))}, ctx.Err()
+	}
 	const packets = 40
 	r := render.ProbeResult{Sent: packets}
 	for _, record := range c.store.sorted() {
