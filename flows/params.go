@@ -48,8 +48,11 @@ type Params struct {
 	// Given marks the fields above that the admin chose. The other fields are proposals: if gateways
 	// exist, their values are kept. See [Adopt].
 	Given Fields
-	// Namespaces are the tenant namespaces to use, by side; "" means the namespace of the existing
-	// connection, or else Liqo's default.
+	// Preset marks the fields that the admin's configuration or environment sets. They count as Given for
+	// a new connection.
+	Preset Fields
+	// Namespaces are the tenant namespaces to use, by side. "" means the namespace of the existing
+	// connection, or Liqo's default if there is no connection.
 	Namespaces [2]string
 	// Install installs our operator on a side that has no operator; nil if the admin does not want
 	// that, or has not agreed yet.

@@ -137,7 +137,15 @@ func (c Connection) refusedAllow(side Side) *Step {
 		return refuse(CodeSoftware, fmt.Sprintf("the gateway of %s is of %s, which lets the peer's pods reach all pods", f.Name(), f.Software),
 			command.Text("omit this setting; NetworkPolicies can refuse the peer's pods by their addresses"))
 	case c.Params.ForLending || c.gatewaysForPeering():
-		return refuse(CodeUsage, "the two clusters lend: pods that one runs for the other have to reach the others", command.Text("leave it out, or choose all"))
+		fix := command.Text("omit this setting, or choose all")
+		if c.Params.Given&allowField(side) == 0 { // the gateway has it, such as that of an invitation
+			open := c.Facts.Ours("network", "connect").Flag("--allow", wire.AllowAll.String())
+			if side == B {
+				open = c.Facts.Ours("network", "connect").Flag("--remote-allow", wire.AllowAll.String())
+			}
+			fix = command.Hintf("open the pods of %s first: %s. Or its admin runs network invite or join again, with --allow all", f.Name(), open)
+		}
+		return refuse(CodeUsage, "the two clusters lend, so their pods must be able to reach each other", fix)
 	}
 	return nil
 }

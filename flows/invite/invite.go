@@ -28,10 +28,12 @@ import (
 func PlanInvite(p flows.Params, peer wire.ClusterID, nonce string, f flows.Facts) flows.Plan {
 	p.Server, p.Given = flows.A, p.Given|flows.FieldServer
 	f.Sides[flows.B] = flows.ClusterFacts{ID: peer, Described: true}
+	p, notes := guarded(p, f)
 	plan, c := flows.NewHalf(p, f)
 	if len(plan.Steps) > 0 {
 		return plan
 	}
+	plan.Kept = append(plan.Kept, notes...)
 	if client := c.Ends[flows.A].Client; client != nil {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeInvitation, "invitation", flows.FailedConflict,
 			fmt.Sprintf("%s is already the client of a connection with %s", f.Sides[flows.A].ID, peer),
@@ -41,6 +43,21 @@ func PlanInvite(p flows.Params, peer wire.ClusterID, nonce string, f flows.Facts
 	c.Nonce = nonce
 	plan.Steps = c.ExplainWaits([]flows.Step{c.TenantNamespace(flows.A), c.GatewayServer(flows.A), c.Endpoint(flows.A), c.OwnKey(flows.A)})
 	return plan
+}
+
+// guarded returns p with the default of a new gateway on cluster A. Nobody administrates both clusters, so the
+// peer's pods reach only the pods of Services that A exports. Where A exchanges no Services, that would be
+// nothing: then they reach all pods, as in connections of one admin. notes say which it is.
+func guarded(p flows.Params, f flows.Facts) (_ flows.Params, notes []string) {
+	a, peer := f.Sides[flows.A], f.Sides[flows.B].ID
+	if (p.Given|p.Preset)&flows.FieldAllow != 0 || !a.Can().Close || f.End(flows.A).Gateway() != nil {
+		return p, nil
+	}
+	if !a.Operator.Services {
+		return p, []string{fmt.Sprintf("pods of %s may open connections to all pods, because %s exchanges no Services. --allow none refuses them", peer, a.ID)}
+	}
+	p.Allow[flows.A] = wire.AllowExported
+	return p, []string{fmt.Sprintf("pods of %s may open connections only to pods of Services that %s exports. --allow all opens all pods, and lending needs that", peer, a.ID)}
 }
 
 func disconnect(f flows.Facts, peer wire.ClusterID) command.Command {
@@ -61,10 +78,12 @@ func PlanJoin(p flows.Params, l peerfile.File, f flows.Facts) flows.Plan {
 	// The inviting side decides these settings, not this side's admin.
 	p.Server, p.MTU, p.Port, p.ServiceType = flows.B, live.MTU, uint16(live.Endpoint.Port), live.Endpoint.ServiceType
 	p.Given |= flows.FieldServer | flows.FieldServiceType | flows.FieldPort | flows.FieldMTU | flows.FieldServerTemplate | flows.FieldClientAddress | flows.FieldClientPort
+	p, notes := guarded(p, f)
 	plan, c := flows.NewHalf(p, f)
 	if len(plan.Steps) > 0 {
 		return plan
 	}
+	plan.Kept = append(plan.Kept, notes...)
 	if c.Ends[flows.A].Server != nil {
 		plan.Steps = []flows.Step{flows.Refuse(flows.A, flows.CodeInvitation, "invitation", flows.FailedConflict,
 			fmt.Sprintf("%s already hosts a gateway server for %s: it has invited that cluster, or is connected with it", f.Sides[flows.A].ID, l.From.ClusterID),

@@ -99,6 +99,11 @@ func TestTwoAdminsConnectTheirClustersByTwoFiles(t *testing.T) {
 			t.Errorf("%s again: got %s, failure %v", name, again.Changes(), again.Failure())
 		}
 	}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		if n := flowtest.Facts(p).End(side).ImportsFrom(); n.String() != "" {
+			t.Errorf("%s allows a stranger to serve %s", flowtest.Facts(p).Sides[side].ID, n)
+		}
+	}
 	text, err := invitation.Text()
 	if err != nil || strings.Contains(string(text), "rivate") {
 		t.Errorf("got %v, and a file that speaks of private things:\n%s", err, text)
@@ -334,5 +339,56 @@ func TestAPeerFileWithErrorsIsRefused(t *testing.T) {
 	}
 	if err := invite.Expired(invitation, invitation.Created); err != nil {
 		t.Errorf("in time: got %v", err)
+	}
+}
+
+// Nobody administrates both clusters, so each opens what it exports, and all where there are no exports.
+func TestAnInvitationOpensWhatIsExported(t *testing.T) {
+	p := flowtest.NewPair()
+	p.A.Behave(func(b *flowtest.Behaviour) { b.Services = true })
+	want := flowtest.NodePort()
+	want.Given &^= flows.FieldAllow
+	plan := invite.PlanInvite(want, "milan", "first", admin{p, p.A}.facts())
+	if kept := strings.Join(plan.Kept, "|"); kept != "pods of milan may open connections only to pods of Services that rome exports. --allow all opens all pods, and lending needs that" {
+		t.Errorf("the plan says %q", kept)
+	}
+	invitation, _ := exchange(t, p, want)
+	if plan := invite.PlanJoin(flows.Defaults(), invitation, admin{flowtest.NewPair(), flowtest.NewPair().B}.facts()); !strings.Contains(strings.Join(plan.Kept, "|"), "pods of rome may open connections to all pods, because milan exchanges no Services") {
+		t.Errorf("the plan says %q", plan.Kept)
+	}
+	allows := func() (all [2]string) {
+		f := flowtest.Facts(p)
+		for side := range all {
+			allow, _ := wire.AllowOf(f.End(flows.Side(side)).Gateway())
+			all[side] = allow.String()
+		}
+		return all
+	}
+	if got := allows(); got != [2]string{"exported", "all"} {
+		t.Errorf("rome and milan allow %v", got)
+	}
+	p.B.Behave(func(b *flowtest.Behaviour) { b.Services = true })
+	p.Forget()
+	exchange(t, p, want)
+	if got := allows(); got != [2]string{"exported", "all"} {
+		t.Errorf("again: rome and milan allow %v", got)
+	}
+	lending := flows.Defaults()
+	lending.ForLending = true
+	if s := flows.PlanConnect(lending, flowtest.Facts(p)).Failure(); s == nil || !strings.Contains(s.Reason, "the two clusters lend") || !strings.Contains(s.Hint().String(), "--allow all. Or its admin runs network invite or join again") {
+		t.Errorf("lending: got %+v", s)
+	}
+	for _, more := range []flows.Params{
+		{Given: flows.FieldAllow},
+		{Preset: flows.FieldAllow},
+	} {
+		p := flowtest.NewPair()
+		p.A.Behave(func(b *flowtest.Behaviour) { b.Services = true })
+		chosen := want
+		chosen.Given, chosen.Preset = chosen.Given|more.Given, more.Preset
+		plan := invite.PlanInvite(chosen, "milan", "first", admin{p, p.A}.facts())
+		if len(plan.Kept) > 0 || plan.Params.Allow[flows.A] != wire.AllowAll {
+			t.Errorf("%+v: got %v, %q", more, plan.Params.Allow, plan.Kept)
+		}
 	}
 }
