@@ -32,7 +32,7 @@ func text(results []check.Result) string {
 	return b.String()
 }
 
-var code = regexp.MustCompile(`"(LT-[PDE][0-9]{3})"`)
+var code = regexp.MustCompile(`"(LT-[PDES][0-9]{3})"`)
 
 // What a screen, a script or a log names can be looked up, and nothing is
 // explained that is never said.

@@ -58,6 +58,7 @@ type diagnosis struct {
 	peers    [2]flows.End
 	readings [2]flows.Reading
 	lent     [2]lent // by the side of the consumer
+	shared   [2]shared
 }
 
 // Diagnose judges a connection by the facts of both clusters. earlier has facts from some seconds
@@ -67,7 +68,10 @@ func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 	in := inputs(f, earlier)
 	results := slices.DeleteFunc(evaluate(diagnosisChecks(), in), withoutOVN)
 	results = extend(results, lendingChecks(), in, in.uses)
-	return extend(results, leftChecks(), in, in.reportsUnowned)
+	results = extend(results, leftChecks(), in, in.reportsUnowned)
+	in.shared = sharedServices(f)
+	results = extend(results, exchangeChecks(), in, in.exchange)
+	return extend(results, serviceChecks(), in, in.firstExchanges)
 }
 
 // Verdict returns the verdict of [view.Together] about a connection. If this verdict is healthy and one of
@@ -78,7 +82,7 @@ func Verdict(f flows.Facts, results []Result) view.Verdict {
 		return v
 	}
 	for _, r := range results {
-		if r.State == Fail && !r.OfLending() {
+		if r.State == Fail && !r.OfLending() && !r.OfServices() {
 			return view.Verdict{State: view.Degraded, Why: "connected, but " + r.Summary}
 		}
 	}

@@ -30,6 +30,7 @@ var texts = func() map[flows.Code]Text {
 	maps.Copy(all, commandTexts())
 	maps.Copy(all, runTexts())
 	maps.Copy(all, lendingTexts())
+	maps.Copy(all, serviceTexts())
 	return all
 }()
 
@@ -246,7 +247,7 @@ func diagnosisTexts() map[flows.Code]Text {
 			[]string{"A node without an agent drops nothing: see why the DaemonSet liqo-tui-fabric has no pod on it. An agent of an earlier version may drop nothing, either: install this one.", "Packets that were refused: ask the peer's admin what sends them. A NetworkPolicy there stops it."},
 		},
 		Allowed: {
-			"what the peer may open", "--allow and --remote-allow of network connect say where the peer's pods may open connections: to all pods, to what is exported (nothing yet), or nowhere. The gateway drops and counts all others, and remembers the latest destinations for 10 minutes. Answers to connections from here always pass.",
+			"what the peer may open", "--allow and --remote-allow of network connect say where the peer's pods may open connections: to all pods, to the pods of Services that the cluster exports to the peer, or nowhere. The gateway drops and counts all others, and remembers the latest destinations for 10 minutes. Answers to connections from here always pass.",
 			[]string{"Packets that were dropped: if they should come in, connect again with --allow all.", "A gateway that does not report what it allows is of an earlier release, or of Liqo, and lets everything in: install this version.", "Lending needs --allow all on both sides."},
 		},
 		PacketLoss: {
@@ -290,6 +291,45 @@ func commandTexts() map[flows.Code]Text {
 		},
 	}
 }
+
+// serviceTexts are about the checks of Services by name.
+func serviceTexts() map[flows.Code]Text {
+	return map[flows.Code]Text{
+		BothExchange: {
+			"both exchange Services", "Two clusters share Services if both export and import them, by liqo-tui install --services. Their gateways pass the exports on to each other. Gateways of Liqo, and of earlier releases, exchange none. Connected pods reach each other without it. The checks LT-S… are made where a gateway exchanges Services.",
+			[]string{"Run liqo-tui install --services on the cluster that is named.", "If the clusters are to share no Services, there is nothing to do."},
+		},
+		ExportsArrive: {
+			"exports of the peer arrive", "A gateway reads the peer's exports through the tunnel, and keeps a copy of each EndpointSlice in the tenant namespace. It refuses what it can't trust, and more than a peer may export. What was received before stays until the peer can be read again.",
+			[]string{"Look at the logs of both gateways.", "Refused EndpointSlices: the reason names what the peer's admin has to change, or the bound that was reached."},
+		},
+		ExportsWork: {
+			"ServiceExports work", "The operator judges each ServiceExport in its conditions: whether the Service can be exported, whether peers can read it, and whether the exporters of a name disagree, such as about ports. Where they disagree, the oldest ServiceExport decides.",
+			[]string{"kubectl describe serviceexport shows the conditions.", "liqo-tui service resolve NAMESPACE/NAME follows one name to its endpoints."},
+		},
+		ImportsAllowed: {
+			"exports of the peer are allowed", "The admin of the importing cluster decides into which namespaces Services of a peer are imported: a peer that exports payments/db answers for that name. Services are never imported into a namespace that does not exist.",
+			[]string{"Allow a namespace: liqo-tui service allow --from PEER --namespace NAMES. It replaces what was allowed before.", "Create the namespace that is missing.", "If the Services are not wanted here, there is nothing to do. The peer can name those who get an export: liqo-tui service export --to."},
+		},
+		ImportsWork: {
+			"imports work", "For each imported name, the operator makes a ServiceImport, a Service with an address, and EndpointSlices. An import without ready endpoints answers nobody.",
+			[]string{"liqo-tui service resolve NAMESPACE/NAME names the first broken part.", "Look at the operator's log.", "See why the pods behind the Service are not ready."},
+		},
+		OneProgram: {
+			"one program makes imports", "Cilium, Submariner and others implement the Multi-Cluster Services API, too. Two programs would undo each other's changes, so the liqo-tui operator leaves alone the names of another program's ServiceImports.",
+			[]string{"Decide for one implementation in each cluster.", "If nothing makes these ServiceImports any more, delete them."},
+		},
+		NamesServed: {
+			"names of imports are served", "With liqo-tui install --names, a DNS server answers for clusterset.local, and the cluster's own DNS forwards this zone to it. An update of the cluster or of a Helm release may drop the forward.",
+			[]string{"Run liqo-tui install --names again: it shows the change, and asks.", "See the pods of the DNS server: kubectl -n liqo get pods -l app.kubernetes.io/name=liqo-tui-dns.", "liqo-tui can't see some kinds of DNS. Pods can: nslookup NAME.NAMESPACE.svc.clusterset.local."},
+		},
+		ExportersMeet: {
+			"exporters are connected", "Connections are pairs. If two clusters export one name and are not connected with each other, a third cluster uses the endpoints of both, and each of them only its own.",
+			[]string{"Connect them with each other: liqo-tui network connect.", "If that is meant, there is nothing to do."},
+		},
+	}
+}
+
 const (
 	podsWayTitle   = "pods' packets use node routes"
 	podsWayMeaning = "An agent on each node adds routes to the gateways. With a shared gateway, which is OVN-Kubernetes' default and OpenShift's, packets of pods do not use the node's routes: those to peers leave the cluster unencrypted, under the node's address. With a local gateway, packets use these routes: all traffic that leaves the cluster goes through the nodes' kernels. That was traced with an imitation of OVN-Kubernetes, which itself was not run, so it is a warning. Each node's mode is in its annotation k8s.ovn.org/l3-gateway-config."
