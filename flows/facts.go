@@ -145,6 +145,10 @@ type ClusterFacts struct {
 	NodePorts PortRange
 	// LoadBalancers counts the cluster's Services of type LoadBalancer.
 	LoadBalancers LoadBalancerFacts
+	// UsedPorts are the node ports of all Services, also of those that other programs have made.
+	UsedPorts []UsedPort
+	// ServicesHidden is set if this user may not read the Services of every namespace.
+	ServicesHidden bool
 
 	// Namespaces lists all namespaces that this user may read. A connection can be in any namespace.
 	Namespaces []corev1.Namespace
@@ -236,6 +240,12 @@ type NodeFacts struct {
 	Gateway  GatewayMode
 	// CPUs is the number of the node's CPUs, in thousandths. Memory is in bytes. 0 means unknown.
 	CPUs, Memory int64
+}
+
+// UsedPort is a node port that a Service has.
+type UsedPort struct {
+	Port            uint16
+	Namespace, Name string // of the Service
 }
 
 // UnreachedFacts lists the gateways that don't answer one node's agent over the fabric.

@@ -184,5 +184,11 @@ func RefusedNodePort(p Params, f Facts) *Step {
 			return refuse("%d is GatewayServer %s/%s's", p.NodePort, s.Namespace, s.Name)
 		}
 	}
+	own := server.endIn(p.Namespaces[p.Server], client).Tenant.Namespace // its gateway may have a Service that is still being deleted
+	for _, u := range server.UsedPorts {
+		if u.Port == p.NodePort && u.Namespace != own {
+			return refuse("%d is Service %s/%s's", p.NodePort, u.Namespace, u.Name)
+		}
+	}
 	return nil
 }

@@ -37,13 +37,27 @@ func ResetBy(by command.Command, o RemoveOptions, f Facts) Plan {
 	if plan.Failure() == nil && plan.B != "" {
 		if s := lent(o, f, [2]wire.ClusterID{plan.A, plan.B}); s != nil {
 			plan.Steps = []Step{*s}
+		} else if lendingHidden(o, f) && !plan.Done() {
+			plan.Kept = append(plan.Kept, fmt.Sprintf("not known whether %s and %s lend, because you may not read VirtualNodes or ResourceSlices: pods on virtual nodes would lose the network", plan.A, plan.B))
 		}
 	}
 	return plan
 }
 
-// lent refuses to remove the connection of a virtual node, because its pods would lose the network. It returns nil
-// if there is no virtual node.
+// lendingHidden reports whether this user can't see if the clusters lend. Each of them has objects of both
+// roles, so it is enough to read them on one.
+func lendingHidden(o RemoveOptions, f Facts) bool {
+	sides := []Side{A, B}
+	if o.LocalOnly {
+		sides = []Side{A}
+	}
+	return !slices.ContainsFunc(sides, func(side Side) bool {
+		l := f.Sides[side].Lending
+		return l == nil || !l.Hidden["VirtualNode"] && !l.Hidden["ResourceSlice"]
+	})
+}
+
+// lent returns a failed step if the connection has a virtual node, because pods on it would lose the network.
 func lent(o RemoveOptions, f Facts, ids [2]wire.ClusterID) *Step {
 	sides, unpeer := []Side{A, B}, f.Ours("unpeer")
 	if o.LocalOnly {

@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -120,6 +121,29 @@ func TestARemovalNamesTheNodesThatDontFollowIt(t *testing.T) {
 	none.Sides[flows.A].Unattended = []string{"rome-2"}
 	if kept := flows.PlanReset(flows.RemoveOptions{}, none).Kept; len(kept) > 0 {
 		t.Errorf("there is nothing to remove: got %q", kept)
+	}
+}
+
+// A user who may not read virtual nodes is told that pods on them would lose the network.
+func TestAResetSaysThatLendingMayBeHidden(t *testing.T) {
+	p := flowtest.NewPair()
+	flowtest.Connected(t, p)
+	hidden, seen := &lending.Facts{Hidden: map[string]bool{"VirtualNode": true}}, &lending.Facts{}
+	for name, c := range map[string]struct {
+		lending [2]*lending.Facts
+		local   bool
+		want    bool
+	}{
+		"hidden on both":             {[2]*lending.Facts{hidden, hidden}, false, true},
+		"read on one":                {[2]*lending.Facts{hidden, seen}, false, false},
+		"read on the one that stays": {[2]*lending.Facts{hidden, seen}, true, true},
+		"neither lends":              {[2]*lending.Facts{}, false, false},
+	} {
+		f := flowtest.Facts(p)
+		f.Sides[flows.A].Lending, f.Sides[flows.B].Lending = c.lending[flows.A], c.lending[flows.B]
+		if kept := flows.PlanReset(flows.RemoveOptions{LocalOnly: c.local}, f).Kept; (len(kept) > 0) != c.want {
+			t.Errorf("%s: got %q", name, kept)
+		}
 	}
 }
 

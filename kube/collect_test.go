@@ -162,22 +162,40 @@ func TestInstallationsInOtherNamespacesAreSeen(t *testing.T) {
 
 func TestNodesAndLoadBalancersAreCounted(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{corev1.LabelOSStable: "windows"}}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu/i-1"}}
+	node.Annotations = map[string]string{flows.AnnotationGateway: `{"default":{"mode":"shared"}}`, "node.alpha.kubernetes.io/ttl": "0"}
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeExternalIP, Address: "203.0.113.1"}, {Type: corev1.NodeHostName, Address: "n1"}}
 	node.Status.NodeInfo.KernelVersion, node.Status.NodeInfo.Architecture = "5.15.0-91-generic", "arm64"
 	node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110")}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	virtual := node.DeepCopy() // its addresses are a pod's
-	virtual.Name, virtual.Labels = "n2", map[string]string{corev1.LabelOSStable: "linux", "type": "virtual-kubelet"}
-	waits, has := &corev1.Service{}, &corev1.Service{}
+	virtual.Name, virtual.Labels, virtual.Annotations = "n2", map[string]string{corev1.LabelOSStable: "linux", "type": "virtual-kubelet"}, nil
+	service := func(kind corev1.ServiceType, name string, ports ...int32) *corev1.Service {
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: corev1.ServiceSpec{Type: kind}}
+		for _, p := range ports {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{NodePort: p})
+		}
+		return s
+	}
+	waits, has := service(corev1.ServiceTypeLoadBalancer, "waits", 0), service(corev1.ServiceTypeLoadBalancer, "has", 31000)
+	web := service(corev1.ServiceTypeNodePort, "web", 31001, 31002)
+	has.Spec.HealthCheckNodePort = 31003
 	has.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "203.0.113.9"}}
-	f := factsOf(keepNode(node), keepNode(virtual), keepService(waits), keepService(has), keepService(has))
-	want := []flows.NodeFacts{{Name: "n1", Internal: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, External: []netip.Addr{netip.MustParseAddr("203.0.113.1")}, Ready: true, Excluded: "runs windows", Provider: "aws", Kernel: "5.15.0-91-generic", Arch: "arm64", CPUs: 4000, Memory: 8 << 30}}
+	f := factsOf(keepNode(node), keepNode(virtual), keepService(waits), keepService(has), keepService(web))
+	want := []flows.NodeFacts{{Name: "n1", Internal: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, External: []netip.Addr{netip.MustParseAddr("203.0.113.1")}, Ready: true, Excluded: "runs windows", Provider: "aws", Kernel: "5.15.0-91-generic", Arch: "arm64", Gateway: flows.SharedGateway, CPUs: 4000, Memory: 8 << 30}}
 	want = append(want, flows.NodeFacts{Name: "n2", Ready: true, Excluded: "virtual, type=virtual-kubelet", Provider: "aws", Kernel: "5.15.0-91-generic", Arch: "arm64", CPUs: 4000, Memory: 8 << 30})
 	if diff := cmp.Diff(want, f.Nodes, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
-	if f.LoadBalancers != (flows.LoadBalancerFacts{Answered: 2, Pending: 1}) {
+	if f.LoadBalancers != (flows.LoadBalancerFacts{Answered: 1, Pending: 1}) {
 		t.Errorf("got %+v", f.LoadBalancers)
+	}
+	var used []flows.UsedPort
+	for port, name := range map[uint16]string{31000: "has", 31001: "web", 31002: "web", 31003: "has"} {
+		used = append(used, flows.UsedPort{Port: port, Namespace: "shop", Name: name})
+	}
+	byPort := cmpopts.SortSlices(func(a, b flows.UsedPort) bool { return a.Port < b.Port })
+	if diff := cmp.Diff(used, f.UsedPorts, byPort); diff != "" {
+		t.Errorf("node ports (-want +got):\n%s", diff)
 	}
 }
 

@@ -115,6 +115,8 @@ func example(t *testing.T, c *Cluster, s *store) client.Object {
 	switch o := o.(type) {
 	case *corev1.ConfigMap:
 		o.Data = map[string]string{wire.ClusterIDKey: "rome"}
+	case *corev1.Service:
+		o.Spec.Type, o.Spec.Ports = corev1.ServiceType(s.watch.Value), []corev1.ServicePort{{NodePort: 31840}}
 	case *appsv1.Deployment:
 		if labels[wire.LabelAppName] != "" {
 			labels[wire.LabelAppName] = wire.OperatorName

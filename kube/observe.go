@@ -208,7 +208,11 @@ func (c *Cluster) noteUnlisted(f *flows.ClusterFacts, s *store) {
 		return
 	}
 	only := ""
-	if s.isNarrowed() {
+	switch {
+	case !s.isNarrowed():
+	case s.watch.Narrow == kinds.ToInstallation:
+		only = c.namespace
+	default:
 		only = c.tenant()
 	}
 	s.watch.Unlisted(f, s.isHidden(), only)

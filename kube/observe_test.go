@@ -1,9 +1,12 @@
 package kube
 
 import (
+	"errors"
 	"testing"
 
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -31,6 +34,7 @@ func TestWhatIsHiddenIsNoted(t *testing.T) {
 	}{
 		"Deployments":                       {"Deployment", 0, noted{managers: true}, noted{managers: true}},
 		"namespaces":                        {"Namespace", 0, noted{}, noted{peers: true}},
+		"gateways":                          {networkingv1beta1.GatewayServerKind, 0, noted{}, noted{peers: true}},
 		"what agents say":                   {networkingv1beta1.InternalNodeKind, 0, noted{agents: true}, noted{}},
 		"pods of agents":                    {"Pod", 0, noted{running: true}, noted{}},
 		"pods of gateways":                  {"Pod", 1, noted{pods: true}, noted{pods: true, seen: tenant}},
@@ -51,5 +55,41 @@ func TestWhatIsHiddenIsNoted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A user without a tenant namespace who may list Deployments in the namespace of the installation alone does not see
+// an installation elsewhere.
+func TestDeploymentsOfOneNamespaceAreNotAll(t *testing.T) {
+	c, err := ForConfig(&rest.Config{Host: "https://127.0.0.1:1"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s := c.mirrors("Deployment")[0]
+	s.narrowed = true
+	var f flows.ClusterFacts
+	if c.noteUnlisted(&f, s); !f.ManagersHidden {
+		t.Error("an operator in another namespace counts as seen")
+	}
+}
+
+// Nothing is known of a kind whose list has only failed.
+func TestWhatWasNeverListedIsHidden(t *testing.T) {
+	for name, c := range map[string]struct {
+		seen string
+		err  error
+		want bool
+	}{
+		"listed":                  {"7", nil, false},
+		"not listed again":        {"7", errors.New("timeout"), false},
+		"never listed":            {"", errors.New("timeout"), true},
+		"the API server has none": {"", apierrors.NewNotFound(schema.GroupResource{}, ""), false},
+		"it was not asked for it": {"", nil, false},
+	} {
+		s := &store{seen: c.seen, err: c.err}
+		if s.isHidden() != c.want {
+			t.Errorf("%s: hidden is %t", name, s.isHidden())
+		}
 	}
 }

@@ -327,7 +327,7 @@ func (s *store) isPolled() bool {
 func (s *store) isHidden() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.hidden
+	return s.hidden || s.seen == "" && s.err != nil && !apierrors.IsNotFound(s.err)
 }
 
 // isNarrowed reports whether the last list used the option of narrow, and so has only a part of the objects.

@@ -34,7 +34,7 @@ func TestWhatIsAllowedIsJudgedByTheGatewaysReport(t *testing.T) {
 			"12 packets of rome dropped, lately to tcp 10.1.3.7:5432: pods of rome are allowed: exported",
 		},
 		"closed, and once dropped":       {"none", wire.Report{Allow: "none", Closed: 1}, false, check.Pass, "1 packet of rome dropped, none lately"},
-		"not closed, of earlier release": {"none", wire.Report{}, false, check.Fail, "does not report that it allows less than all"},
+		"not closed, of earlier release": {"none", wire.Report{}, false, check.Fail, "does not report a limit"},
 		"not closed yet":                 {"none", wire.Report{Allow: "all"}, false, check.Warn, "The gateway still allows: all"},
 		"not opened yet":                 {"all", wire.Report{Allow: "none"}, false, check.Warn, "The gateway still allows: none"},
 		"too old to say":                 {"none", wire.Report{Allow: "all"}, true, check.Inconclusive, "too old"},

@@ -147,15 +147,22 @@ func (in diagnosis) taken(con flows.Side) command.Hint {
 // this user may read all of the kinds.
 func (in diagnosis) listed(con flows.Side, kinds []string, of func(view.Lending) []view.Standing, none string, fix ...command.Hint) Result {
 	l := in.lent[con].consumer
-	if l == nil || len(of(*l)) == 0 && slices.ContainsFunc(kinds, l.Hides) {
+	if l == nil {
 		return result(Inconclusive, unsaid)
 	}
-	return standings(of(*l), none, fix...)
+	r := standings(of(*l), none, fix...)
+	switch {
+	case r.State != Pass || !slices.ContainsFunc(kinds, l.Hides):
+		return r
+	case len(of(*l)) == 0:
+		return result(Inconclusive, unsaid)
+	}
+	return result(Inconclusive, "not all may be read; those that may: "+r.Summary)
 }
 
 func (in diagnosis) pods(con flows.Side) Result {
 	l := in.lent[con].consumer
-	if l == nil || l.Hides("Pod") && len(l.Waiting) == 0 {
+	if l == nil || (l.Hides("Pod") || l.Hides("Node")) && len(l.Waiting) == 0 { // the Nodes say which pods are offloaded
 		return result(Inconclusive, unsaid)
 	}
 	var wait []string

@@ -112,7 +112,7 @@ func (in diagnosis) clientBehind() (fact, fix string) {
 	if behind <= clocksDiffer || server.Problem != nil || client.Problem != nil || server.Described || client.Described {
 		return "", ""
 	}
-	return fmt.Sprintf("the clock of %s, the client, is %s behind that of %s: if it was set back, or %s's gateway has moved to another node, the server refuses the gateway's handshakes until the clock has caught up", client.ID, behind.Round(time.Second), server.ID, client.ID),
+	return fmt.Sprintf("the clock of the client %s is %s behind the clock of the server %s: the server refuses the handshakes of a client whose clock was set back, or whose gateway has moved to a node with a slower clock", client.ID, behind.Round(time.Second), server.ID),
 		fmt.Sprintf("or, if the clock is the cause: set the clocks of the nodes of %s by NTP", client.ID)
 }
 
@@ -126,9 +126,9 @@ func (in diagnosis) compareCounters(from flows.Side, moved [2]movement) Result {
 	case from == in.server() && !relayed && moved[from].received == 0 && moved[from].sent == 0:
 		return result(Inconclusive, fmt.Sprintf("%s only answers, and gets nothing to answer", sender))
 	case from == in.server() && !relayed && moved[from].received == 0:
-		// The client dials from new ports. The server learns a port only from a packet that
-		// arrives: until then, its packets do not reach the client.
-		return result(Inconclusive, fmt.Sprintf("nothing of %s arrives at %s either: %s can send only to the address from which it last heard %s, if it ever heard it", sender, receiver, sender, receiver))
+		// The client dials from a new port. The server learns the port only from a packet that
+		// arrives. Until then, the server's packets do not reach the client.
+		return result(Inconclusive, fmt.Sprintf("no packet of %s arrives at %s, and none of %s at %s: perhaps %s does not know the present address of %s", sender, receiver, receiver, sender, sender, receiver))
 	case moved[from].sent == 0:
 		return result(Inconclusive, fmt.Sprintf("%s has sent nothing", sender))
 	case from == in.server() && !relayed:
@@ -193,9 +193,10 @@ func heardFrom(server flows.ClusterFacts, peerAddress string) []string {
 
 // relayFixes lists the conditions under which both gateways can dial the relay.
 func relayFixes(relay wire.Relay) []command.Hint {
+	client, server := relay.Ends()
 	return command.Texts(
 		fmt.Sprintf("liqo-gateway relay has to run at %s", relay),
-		"firewall: allow UDP from the nodes of both clusters to it, at this port and the next one, and replies",
+		fmt.Sprintf("firewall: allow UDP from the nodes of both clusters to %s, ports %d and %d, and replies", relay.Host, client.Port, server.Port),
 	)
 }
 

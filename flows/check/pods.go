@@ -138,7 +138,7 @@ func (in diagnosis) allowed(side flows.Side) Result {
 	case !r.Enforces(asked) && r.Allow != "":
 		return result(Warn, fmt.Sprintf("pods of %s are allowed: %s. The gateway still allows: %s", other, asked, r.Allow))
 	case !r.Enforces(asked):
-		return result(Fail, fmt.Sprintf("pods of %s are to be allowed: %s. The gateway does not report that it allows less than all", other, asked),
+		return result(Fail, fmt.Sprintf("pods of %s are to be allowed: %s. The gateway does not report a limit", other, asked),
 			command.Hintf("a gateway of an earlier release can't: %s", c.Ours("install")))
 	case r.Closes() && lends:
 		return result(Fail, fmt.Sprintf("the two clusters lend, and pods of %s are allowed: %s. Pods that one cluster runs for the other don't reach the others", other, asked),

@@ -339,10 +339,14 @@ func (in preflight) networks(side flows.Side) Result {
 	} else if len(prefixes(n.Pod)) == 0 {
 		return result(Planned, "known once the plan has installed the operator")
 	}
-	if r := podAddresses(in.cluster(side)); r.State == Fail || r.State == Warn {
+	text := fmt.Sprintf("pods %s, external %s", joined(n.Pod), joined(n.External))
+	switch r := podAddresses(in.cluster(side)); {
+	case r.State == Fail || r.State == Warn:
 		return r
+	case r.State == Inconclusive && in.cluster(side).Can().ReportNodes && !in.cluster(side).Described && !in.installs(side):
+		return result(Inconclusive, text+"; not known whether pods have addresses in them: "+strings.TrimPrefix(r.Summary, "not known: "))
 	}
-	return pass(fmt.Sprintf("pods %s, external %s", joined(n.Pod), joined(n.External)))
+	return pass(text)
 }
 
 // noPlan is the result of checks that need a plan, if there is none.
@@ -394,9 +398,19 @@ func (in preflight) nodePort(flows.Side) Result {
 	}
 	server := in.cluster(p.Server)
 	has := server.End(in.cluster(p.Server.Other()).ID).Server
-	if mine := has != nil && has.Spec.Endpoint.NodePort != nil && *has.Spec.Endpoint.NodePort == int32(p.NodePort); server.PeersHidden && !mine {
-		return result(Inconclusive, fmt.Sprintf("gateways in other namespaces of %s can't be read: one of them may have node port %d", server.Name(), p.NodePort),
-			command.Text("--node-port 0: Kubernetes chooses a free one"))
+	mine := has != nil && has.Spec.Endpoint.NodePort != nil && *has.Spec.Endpoint.NodePort == int32(p.NodePort)
+	unknown := ""
+	switch {
+	case mine:
+	case server.PeersHidden:
+		unknown = fmt.Sprintf("gateways in other namespaces of %s can't be read: one of them may have node port %d", server.Name(), p.NodePort)
+	case server.ServicesHidden:
+		unknown = fmt.Sprintf("Services of %s can't be read: one of them may have node port %d", server.Name(), p.NodePort)
+	case server.NodePorts == flows.PortRange{}:
+		unknown = fmt.Sprintf("not known whether %s assigns node port %d: the arguments of its API server can't be read", server.Name(), p.NodePort)
+	}
+	if unknown != "" {
+		return result(Inconclusive, unknown, command.Text("--node-port 0: Kubernetes chooses a free one"))
 	}
 	return pass(fmt.Sprintf("%d", p.NodePort))
 }

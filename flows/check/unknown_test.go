@@ -112,15 +112,26 @@ func TestANodePortIsFreeIfAllGatewaysAreSeen(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		hidden bool
+		ports  flows.PortRange
+		used   []flows.UsedPort
+		unread bool
 		want   check.Outcome
-	}{{"all are seen", false, check.Pass}, {"one namespace may be read", true, check.Inconclusive}, {"it is this connection's", true, check.Pass}} {
+	}{
+		{"all are seen", false, flows.PortRange{From: 30000, To: 32767}, []flows.UsedPort{{Port: 31001, Namespace: "shop", Name: "web"}}, false, check.Pass},
+		{"one namespace may be read", true, flows.PortRange{From: 30000, To: 32767}, nil, false, check.Inconclusive},
+		{"the API server's pod may not be read", false, flows.PortRange{}, nil, false, check.Inconclusive},
+		{"Services may not be read", false, flows.PortRange{From: 30000, To: 32767}, nil, true, check.Inconclusive},
+		{"another program's Service has it", false, flows.PortRange{From: 30000, To: 32767}, []flows.UsedPort{{Port: 31000, Namespace: "shop", Name: "web"}}, false, check.Fail},
+		{"it is this connection's", true, flows.PortRange{}, []flows.UsedPort{{Port: 31000, Namespace: "liqo-tenant-rome", Name: "gw-rome"}}, true, check.Pass},
+	} {
 		if c.name == "it is this connection's" {
 			if _, err := flowtest.Run(t, pair, flowtest.Connect(p)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		f := factsOf(pair)
-		f.Sides[p.Server].PeersHidden = c.hidden
+		f.Sides[p.Server].PeersHidden, f.Sides[p.Server].NodePorts = c.hidden, c.ports
+		f.Sides[p.Server].UsedPorts, f.Sides[p.Server].ServicesHidden = c.used, c.unread
 		if r := preflight(p, f)[string(flows.CodeFreePort)+" A,B"]; r.State != c.want {
 			t.Errorf("%s: got %s %q, want %s", c.name, r.State, r.Summary, c.want)
 		}

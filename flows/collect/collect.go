@@ -82,10 +82,17 @@ func (all *Collection) Add(f *flows.ClusterFacts, o wire.Object) {
 			f.AgentStatus[o.Name] = status
 		}
 	case *corev1.Service:
-		if len(o.Status.LoadBalancer.Ingress) > 0 {
+		switch {
+		case o.Spec.Type != corev1.ServiceTypeLoadBalancer:
+		case len(o.Status.LoadBalancer.Ingress) > 0:
 			f.LoadBalancers.Answered++
-		} else {
+		default:
 			f.LoadBalancers.Pending++
+		}
+		for _, p := range slices.Concat(o.Spec.Ports, []corev1.ServicePort{{NodePort: o.Spec.HealthCheckNodePort}}) {
+			if p.NodePort != 0 {
+				f.UsedPorts = append(f.UsedPorts, flows.UsedPort{Port: uint16(p.NodePort), Namespace: o.Namespace, Name: o.Name})
+			}
 		}
 	case *ipamv1alpha1.Network:
 		addNetwork(f, o)

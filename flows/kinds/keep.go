@@ -99,7 +99,12 @@ func keepService(o wire.Object) wire.Object {
 	if !ok {
 		return nil
 	}
-	return &corev1.Service{ObjectMeta: Meta(s), Status: corev1.ServiceStatus{LoadBalancer: s.Status.LoadBalancer}}
+	out := &corev1.Service{ObjectMeta: Meta(s), Status: corev1.ServiceStatus{LoadBalancer: s.Status.LoadBalancer}}
+	out.Spec.Type, out.Spec.HealthCheckNodePort = s.Spec.Type, s.Spec.HealthCheckNodePort
+	for _, p := range s.Spec.Ports {
+		out.Spec.Ports = append(out.Spec.Ports, corev1.ServicePort{NodePort: p.NodePort})
+	}
+	return out
 }
 
 func keepTemplate(o wire.Object) wire.Object {

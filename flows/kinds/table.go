@@ -43,7 +43,7 @@ var table = []Kind{
 	// Connections.
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Root: true, Plans: Applied, Watches: []Watch{{
 		Narrow: ToTenant, Right: InAll,
-		Unlisted: func(f *flows.ClusterFacts, _ bool, only string) { f.PeersHidden = only != "" },
+		Unlisted: otherPeers,
 	}}},
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Plans: Applied, Watches: []Watch{
 		{ // the cluster's ID, and what node agents don't reach
@@ -93,7 +93,8 @@ var table = []Kind{
 		Unlisted: func(f *flows.ClusterFacts, hidden bool, _ string) { f.AgentsUnknown = hidden },
 	}}},
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Service"), Plans: Applied, Watches: []Watch{
-		{Field: "spec.type", Value: string(corev1.ServiceTypeLoadBalancer), Optional: true, Minor: true, Keep: keepService},
+		{Field: "spec.type", Value: string(corev1.ServiceTypeLoadBalancer), Optional: true, Minor: true, Keep: keepService, Unlisted: otherServices},
+		{Field: "spec.type", Value: string(corev1.ServiceTypeNodePort), Optional: true, Minor: true, Keep: keepService, Unlisted: otherServices},
 	}},
 	{GroupVersionKind: ipamv1alpha1.SchemeGroupVersion.WithKind(ipamv1alpha1.NetworkKind), Plans: Applied, Watches: []Watch{{Narrow: ToInstallation, Right: InInstallation}}},
 	{GroupVersionKind: networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.WgGatewayServerTemplateKind), Untyped: true, Plans: Applied, Watches: ofTemplates},
@@ -177,12 +178,22 @@ const (
 )
 
 var (
-	// A user with access to one tenant's namespace only, such as a peering user of Liqo, sees the
-	// objects of that namespace. Facts about the whole cluster are then unknown.
-	ofPeers     = []Watch{{Narrow: ToTenant, Right: InAll}}
+	// A user who has access to only one tenant namespace, such as a peering user of Liqo, sees the objects in
+	// this namespace. Facts about the whole cluster are then unknown.
+	ofPeers     = []Watch{{Narrow: ToTenant, Right: InAll, Unlisted: otherPeers}}
 	ofTemplates = []Watch{{Optional: true, Minor: true, Keep: keepTemplate}}
 	lent        = []Watch{{For: LendingShown, Narrow: ToTenant, Right: InAll}}
 	// A user who may not list the Secrets of all namespaces needs the right to list those in the namespace of
 	// the connection.
 	delegated = Watch{For: Delegation, Labels: render.LabelDelegate, Narrow: ToConnection}
 )
+
+// otherServices records that there may be Services which the user may not read.
+func otherServices(f *flows.ClusterFacts, hidden bool, only string) {
+	f.ServicesHidden = f.ServicesHidden || hidden || only != ""
+}
+
+// otherPeers records that there may be connections in namespaces which the user may not read.
+func otherPeers(f *flows.ClusterFacts, _ bool, only string) {
+	f.PeersHidden = f.PeersHidden || only != ""
+}

@@ -203,7 +203,11 @@ func (l lent) identity(i *authv1beta1.Identity) Standing {
 			return Standing{State: "accepted, does not reach " + way, Why: message, Grade: Wrong}
 		}
 	}
-	return ofProblem(i, Standing{State: "accepted, at " + way, Grade: Good})
+	s := Standing{State: "accepted, at " + way, Grade: Good}
+	if l.Hidden["ForeignCluster"] {
+		s.Why, s.Grade = "ForeignClusters may not be read, which say whether it is reached", Unseen
+	}
+	return ofProblem(i, s)
 }
 
 // ofProblem returns s. If our operator reports a problem with the object, the grade is worse.
