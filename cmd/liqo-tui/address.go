@@ -23,8 +23,8 @@ func addressCommand(io streams) *cobra.Command {
 Service, or an address of the remote cluster (B). Where both clusters use the
 same ranges, that is another address than the pod's own.
 
-It only reads, and sends no packets: liqo-tui network verify does. Services have
-no address in other clusters, and their names are not known there.
+It only reads, and sends no packets: liqo-tui network verify does. A Service has
+an address and a name in other clusters only after liqo-tui service export.
 Exit code 8: there is nothing that can be called now.`,
 		Example: `  liqo-tui address service/web -n shop --context rome --remote-context milan
   liqo-tui address pod/web -o json --context rome --remote-context milan`,

@@ -501,11 +501,12 @@ var (
 		"ADDRESS": "198.51.100.7", "CIDR": "10.244.0.0/16", "CONTEXT": "c d", "FILE": "my file", "IMAGE": "example.org/gateway:v1",
 		"NAME": "web", "PEER": "milan", "URL": "https://198.51.100.7:6443", "NODE": "node-1",
 		"RANGE": "10.9.0.0/16", "CLUSTER_ID": "milan", "HOST:PORT": "relay.example.org:51840", "PORT": "51840", "cpu=AMOUNT": "cpu=8",
+		"NAMESPACE": "shop", "NAMESPACE/NAME": "shop/web",
 	}
 	values = map[string]string{
 		"--service-cidr": "10.96.0.0/16", "--external-cidr": "10.9.0.0/16", "--mtu": "1340", "--remote-kubeconfig": "my config",
-		"explain": "LT-D020", "create": "gatewayserver", "network": "verify", "join": "my file", "accept": "my file", "-f": "my file",
-		"--addresses": "198.51.100.7", "--port": "51840", "--pod-cidr": "10.244.0.0/16,10.245.0.0/16", "--image": "example.org/gateway:v1",
+		"explain": "LT-D020", "create": "gatewayserver", "network": "verify", "join": "my file", "accept": "my file", "-f": "my file", "unexport": "shop/web",
+		"--allow": "all", "--remote-allow": "all", "--addresses": "198.51.100.7", "--port": "51840", "--pod-cidr": "10.244.0.0/16,10.245.0.0/16", "--image": "example.org/gateway:v1",
 	}
 )
 

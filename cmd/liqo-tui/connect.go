@@ -43,13 +43,24 @@ func newConnectFlags() *connectFlags { return &connectFlags{params: flows.Defaul
 
 // add adds flags for the settings for which takes returns true. If takes is nil, it adds flags for all settings.
 func (c *connectFlags) add(f *pflag.FlagSet, takes func(flows.ConnectionSetting) bool) {
+	ofConnection.add(f, func() { c.addSettings(f, takes) })
+}
+
+func (c *connectFlags) addSettings(f *pflag.FlagSet, takes func(flows.ConnectionSetting) bool) {
 	for _, s := range connectionSettings {
 		if takes == nil || takes(s) {
 			c.flags = append(c.flags, flags.Add(f, &c.params, s)...)
 		}
 	}
-	if takes == nil { // without the flag, facts decide (see [flows.Params.Undecided]), so help shows auto as its default
-		f.Lookup("server-service-type").DefValue = flags.Auto
+	if takes == nil {
+		showAuto(f)
+	}
+}
+
+// showAuto has help show auto as the default of what facts decide without a flag (see [flows.Params.Undecided]).
+func showAuto(f *pflag.FlagSet) {
+	for _, name := range []string{"server-service-type", "mtu"} {
+		f.Lookup(name).DefValue = flags.Auto
 	}
 }
 
@@ -60,6 +71,9 @@ func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 	for _, v := range c.flags {
 		if v.Given {
 			p.Given |= v.Sets
+		}
+		if v.Preset {
+			p.Preset |= v.Sets
 		}
 		if v.Open {
 			open |= v.Sets
@@ -75,17 +89,13 @@ func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 	return p, open, nil
 }
 
-// withDefaults adds the settings from the admin's configuration and environment to p.Given, if the connection is
-// new. An existing connection keeps its settings.
-func (c *connectFlags) withDefaults(p flows.Params, f flows.Facts) flows.Params {
+// withDefaults adds the settings from the admin's configuration and environment to p.Given if the connection
+// is new. An existing connection keeps its settings.
+func withDefaults(p flows.Params, f flows.Facts) flows.Params {
 	if _, exists := flows.Adopt(p, f); exists {
 		return p
 	}
-	for _, v := range c.flags {
-		if v.Preset {
-			p.Given |= v.Sets
-		}
-	}
+	p.Given |= p.Preset
 	return p
 }
 
@@ -115,7 +125,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 					return flows.Plan{Steps: []flows.Step{*failed}, A: f.Sides[flows.A].ID, B: f.Sides[flows.B].ID}
 				}
 			}
-			settled = c.withDefaults(settled, f)
+			settled = withDefaults(settled, f)
 			if plan := flows.PlanConnect(settled, f); plan.Failure() != nil {
 				return plan // a cluster was not observed yet, or can't be connected
 			}
@@ -174,7 +184,7 @@ func (c *connectFlags) try(ctx context.Context, a, b engine.Cluster) error {
 	if err != nil || len(flows.NoAnswer(f, flows.A, flows.B)) > 0 {
 		return err // the plan gives the reason that a cluster can't be used
 	}
-	p = c.withDefaults(p, f)
+	p = withDefaults(p, f)
 	p, _ = settle(p, open|p.Undecided(f), f)
 	reach, err := engine.TryReach(ctx, p, f, a, b, c.operators[flows.A].Image, time.Now)
 	c.reach = &reach
@@ -198,14 +208,23 @@ func settle(p flows.Params, open flows.Fields, f flows.Facts) (flows.Params, []s
 	return p, reasons
 }
 
+// connectShortly returns `network connect` as a command of the program itself.
+func connectShortly(io streams) *cobra.Command {
+	pair := &pairFlags{}
+	cmd := connectCommand(io, pair)
+	pair.add(cmd.Flags())
+	cmd.Short = "Connect two clusters: the same as network connect"
+	return cmd
+}
+
 func connectCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
 	var e exportFlags
 	var file string
-	var between bool
+	var between, details bool
 	c := newConnectFlags()
 	cmd := &cobra.Command{
-		Use:   "connect",
+		Use:   "connect" + ofContexts,
 		Short: "Connect two clusters, and wait until the gateways are connected",
 		Long: `Connect the pod networks of the local (A) and the remote (B) cluster.
 
@@ -215,7 +234,9 @@ says so.
 
 Run it with other flags to change a connection. Settings without a flag stay as
 they are. The plan says which changes interrupt traffic.`,
-		Example: `  liqo-tui network connect --context rome --remote-context milan \
+		Example: `  liqo-tui connect rome milan
+
+  liqo-tui network connect --context rome --remote-context milan \
     --server-service-type NodePort
 
   # install the operator where it is needed, and connect
@@ -227,7 +248,7 @@ they are. The plan says which changes interrupt traffic.`,
 
   # show the plan only; exit code 4 if it changes something
   liqo-tui network connect --context rome --remote-context milan --dry-run`,
-		Args: noArguments,
+		Args: contexts,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case file != "" || between:
@@ -236,6 +257,7 @@ they are. The plan says which changes interrupt traffic.`,
 				return e.run(cmd.Context(), io, pair, c)
 			}
 			pair.image = c.operators[flows.A].Image
+			r.brief = c.install && !details
 			op := operation{
 				name: "connect", undo: "network reset",
 				plan:    c.plan,
@@ -255,6 +277,7 @@ they are. The plan says which changes interrupt traffic.`,
 	f.StringVar(&e.folder, "export", "", "write the manifests of both clusters into this folder instead of applying them")
 	f.StringVar(&e.format, "format", manifest.YAML, "format of the manifests of --export: yaml, kustomize or argocd (with sync waves)")
 	c.addInstall(f)
+	addDetails(f, &details)
 	cmd.MarkFlagsMutuallyExclusive("filename", "shortcuts", "export", "probe")
 	for _, many := range []string{"filename", "shortcuts"} { // these connect many peers, and --replace-peer is for one
 		cmd.MarkFlagsMutuallyExclusive(many, "replace-peer")
@@ -266,6 +289,10 @@ they are. The plan says which changes interrupt traffic.`,
 
 // addInstall adds the flags to install the operator on clusters without an operator.
 func (c *connectFlags) addInstall(f *pflag.FlagSet) {
+	ofInstallation.add(f, func() { c.addOperator(f) })
+}
+
+func (c *connectFlags) addOperator(f *pflag.FlagSet) {
 	f.BoolVar(&c.install, "install", false, "first install the liqo-tui operator on clusters where nothing is installed")
 	c.operators[flows.A].Image = releasedImage
 	for _, s := range install.Settings() {
@@ -285,13 +312,13 @@ func initCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
 	c := newConnectFlags()
 	cmd := &cobra.Command{
-		Use:   "init",
+		Use:   "init" + ofContexts,
 		Short: "Exchange address ranges, without gateways",
 		Long: `Tell the local (A) and the remote (B) cluster each other's address ranges. Wait
 until each cluster has assigned addresses to the other cluster's pods.
 network connect does this, too.`,
 		Example: `  liqo-tui network init --context rome --remote-context milan`,
-		Args:    noArguments,
+		Args:    contexts,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			op := operation{
 				name: "init", undo: "network reset",

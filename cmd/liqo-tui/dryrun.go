@@ -22,6 +22,9 @@ func (r *runFlags) pretend(ctx context.Context, a, b engine.Cluster, plan func(f
 	if e.Plan.Empty() {
 		return nil
 	}
+	if r.brief && r.output == report.Text {
+		e.Plan = report.Counted(e.Plan)
+	}
 	told.Pending(e.Plan)
 	return exit.Verdict(exit.Pending)
 }

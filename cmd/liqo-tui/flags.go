@@ -132,11 +132,17 @@ func newPairFlags(cmd *cobra.Command, persistent bool) *pairFlags {
 		f = cmd.PersistentFlags()
 	}
 	p := &pairFlags{}
+	p.add(f)
+	return p
+}
+
+func (p *pairFlags) add(f *pflag.FlagSet) { ofClusters.add(f, func() { p.addBoth(f) }) }
+
+func (p *pairFlags) addBoth(f *pflag.FlagSet) {
 	p.local.add(f, "", "the local cluster (A)")
 	p.remote.add(f, "remote-", "the remote cluster (B)")
 	f.Lookup("remote-kubeconfig").Usage = "kubeconfig file of the remote cluster; may be repeated: the file with the context is used (default: as kubectl finds it; if that has no such context, the files of --kubeconfig)"
 	f.Lookup("remote-context").Usage = "kubeconfig context of the remote cluster (B); needed, unless --remote-kubeconfig is given"
-	return p
 }
 
 // open opens both clusters. If one can't be opened, it opens none.

@@ -43,6 +43,36 @@ func TestHelpOfEveryCommandFitsATerminal(t *testing.T) {
 	visit(root)
 }
 
+// A command with sixty flags is read by groups.
+func TestFlagsOfLongCommandsHaveGroups(t *testing.T) {
+	root, closeLog := rootCommand(streams{})
+	defer closeLog()
+	for _, args := range [][]string{{"connect"}, {"network", "connect"}, {"check"}, {"peer"}} {
+		c, _, err := root.Find(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		c.SetOut(&out)
+		if err := c.Help(); err != nil {
+			t.Fatal(err)
+		}
+		text := out.String()
+		for _, title := range []flagGroup{ofConnection, ofClusters} {
+			if strings.Count(text, "\n  "+string(title)+":\n") != 1 {
+				t.Errorf("%s has no group %q:\n%s", c.CommandPath(), title, text)
+			}
+		}
+		visit := func(f *pflag.Flag) {
+			if n := len(regexp.MustCompile(`(?m)^(  -., |      )--`+f.Name+`( |\[|$)`).FindAllString(text, -1)); n != 1 && !f.Hidden {
+				t.Errorf("%s: the help has --%s %d times", c.CommandPath(), f.Name, n)
+			}
+		}
+		c.LocalFlags().VisitAll(visit)
+		c.InheritedFlags().VisitAll(visit)
+	}
+}
+
 // A shell completes paths for flags that name files, and for no others.
 func TestFlagsThatNameFilesAreCompleted(t *testing.T) {
 	root, closeLog := rootCommand(streams{})
@@ -54,7 +84,7 @@ func TestFlagsThatNameFilesAreCompleted(t *testing.T) {
 	all = func(cmd *cobra.Command) {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			named := f.Value.Type() != "bool" && names.MatchString(f.Usage) && !slices.Contains(others, f.Name)
-			if known := slices.Contains(ofFiles, f.Name); known != named {
+			if known := namesFile(cmd, f); known != named {
 				t.Errorf("%s --%s (%s): in ofFiles: %t", cmd.CommandPath(), f.Name, f.Usage, known)
 			}
 			checked++

@@ -32,9 +32,15 @@ func installCommand(io streams) *cobra.Command {
 		Short: "Install the operator and the node agent on a cluster without Liqo",
 		Long: `Install the liqo-tui operator and its node agent ("fabric") on a cluster without
 Liqo, and wait until they run. It shows a plan and asks, unless --yes is given.
+The plan counts new objects, and shows what changes in existing ones; --details
+shows all.
 
 Run it again to continue, to update, or to correct the image. Settings without
-a flag stay as they are. network connect --install does this while connecting.`,
+a flag stay as they are. network connect --install does this while connecting.
+
+The cluster's own DNS is changed only with --names: the change is shown, and
+confirmed by itself. With --names, --yes confirms it. --names=off takes it back
+and removes the DNS server, as --services=off and uninstall do.`,
 		Example: `  liqo-tui install --context rome --cluster-id rome
 
   # show the plan only; exit code 4 if it changes something
@@ -52,7 +58,11 @@ a flag stay as they are. network connect --install does this while connecting.`,
 	pair.local.add(f, "", "the cluster")
 	settings := flags.Add(f, &p, install.Settings()...)
 	var file, podsFile string
-	var prints bool
+	var prints, details bool
+	f.StringVar((*string)(&p.Names), "names", "", "give imported Services names below clusterset.local: install a DNS server, and have the cluster's DNS forward these names to it, after it has shown the change and asked. off removes the server, and takes the change back in the same way (default: unchanged, at first off)")
+	f.Lookup("names").NoOptDefVal = string(render.On)
+	config.OnCommandLine(f, "names")
+	addDetails(f, &details)
 	f.BoolVar(&prints, "print", false, "print the objects as YAML instead of applying them")
 	config.OnCommandLine(f, "print")
 	f.StringVarP(&file, "filename", "f", "", "YAML file with settings: values of the Helm chart liqo-tui. Flags count more")
@@ -60,6 +70,9 @@ a flag stay as they are. network connect --install does this while connecting.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := flags.Wrong(settings); err != nil {
 			return exit.UsageError{Err: err}
+		}
+		if p.Names != "" && p.Names != render.On && p.Names != render.Off {
+			return exit.UsageError{Err: fmt.Errorf("--names %q: want %s or %s", p.Names, render.On, render.Off)}
 		}
 		if err := readValues(file, &p, settings); err != nil {
 			return exit.UsageError{Err: err}
@@ -78,6 +91,7 @@ a flag stay as they are. network connect --install does this while connecting.`,
 		if prints {
 			return printInstallation(cmd.Context(), io, pair.local, plan)
 		}
+		r.brief = !details
 		op := operation{
 			name: "install", localOnly: true, undo: "uninstall",
 			plan: func() (func(flows.Facts) flows.Plan, error) { return plan, nil },
@@ -175,27 +189,11 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 		Example: `  liqo-tui uninstall --context rome`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var last flows.Plan
-			nothing := true // false once a plan has found anything of ours
+			var gone uninstallation
 			op := operation{
 				name: "uninstall", localOnly: true,
-				plan: func() (func(flows.Facts) flows.Plan, error) {
-					return func(f flows.Facts) flows.Plan {
-						last = install.PlanRemoval(f)
-						nothing = nothing && last.Empty()
-						return last
-					}, nil
-				},
-				done: func(f flows.Facts) report.Achieved {
-					text := "liqo-tui is removed. The CRDs stay; kubectl delete crd removes them, with all objects of these kinds."
-					if nothing {
-						text = "Nothing of liqo-tui is in namespace " + f.Sides[flows.A].Namespace + "."
-					}
-					if why := install.KeptNamespace(last); why != "" {
-						text += "\nNamespace " + f.Sides[flows.A].Namespace + " stays: " + why + "."
-					}
-					return report.Achieved{Text: text}
-				},
+				plan: func() (func(flows.Facts) flows.Plan, error) { return gone.plan, nil },
+				done: func(f flows.Facts) report.Achieved { return report.Achieved{Text: gone.result(f)} },
 			}
 			return op.run(cmd.Context(), io, pair, r)
 		},
@@ -203,6 +201,31 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 	r.add(cmd)
 	pair.local.add(cmd.Flags(), "", "the cluster")
 	return cmd
+}
+
+// uninstallation remembers the result of its plans.
+type uninstallation struct {
+	last  flows.Plan
+	found bool // one of our objects
+}
+
+func (r *uninstallation) plan(f flows.Facts) flows.Plan {
+	r.last = install.PlanRemoval(f)
+	// Before the cluster has answered, each plan has steps.
+	r.found = r.found || f.Sides[flows.A].Installation.Asked() && !r.last.Empty()
+	return r.last
+}
+
+func (r *uninstallation) result(f flows.Facts) string {
+	home := f.Sides[flows.A].Namespace
+	text := "liqo-tui is removed. The CRDs stay; kubectl delete crd removes them, with all objects of these kinds."
+	if !r.found {
+		text = "Nothing of liqo-tui is in namespace " + home + "."
+	}
+	if why := install.KeptNamespace(r.last); why != "" {
+		text += "\nNamespace " + home + " stays: " + why + "."
+	}
+	return text
 }
 
 var notInID = regexp.MustCompile(`[^a-z0-9]+`)

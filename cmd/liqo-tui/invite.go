@@ -31,6 +31,10 @@ func oneCluster(pair *pairFlags) error {
 func (c *connectFlags) addOneSided(cmd *cobra.Command, r *runFlags, takes func(flows.ConnectionSetting) bool) {
 	r.add(cmd)
 	c.add(cmd.Flags(), func(s flows.ConnectionSetting) bool { return s.Name == "namespace" || takes(s) })
+	if allow := cmd.Flags().Lookup("allow"); allow != nil { // see package invite
+		allow.DefValue = ""
+		allow.Usage += " (default: unchanged, at first exported if the cluster exchanges Services, else all)"
+	}
 	hideInherited(cmd, "remote-")
 }
 

@@ -144,11 +144,11 @@ or those that you choose.
 	root.SetFlagErrorFunc(flags.UnknownFlag)
 	root.Version = version
 	root.SetVersionTemplate("liqo-tui {{.Version}}\n")
-	root.AddCommand(
-		demoCommand(io, &g), wizardCommand(io, &g), dashboardCommand(io, &g), networkCommand(io), peerCommand(io), unpeerCommand(io), offloadCommand(io), unoffloadCommand(io),
-		checkCommand(io), infoCommand(io), rbacCommand(io), generateCommand(io), createCommand(io), deleteCommand(io), installCommand(io), uninstallCommand(io),
-		explainCommand(io.out, peeringsSchema), discoverCommand(io.out), addressCommand(io), manCommand(io.out, version), versionCommand(io), bundleCommand(io),
-	)
+	addCommands(root, "Connect clusters", connectShortly(io), wizardCommand(io, &g), networkCommand(io), generateCommand(io), createCommand(io), deleteCommand(io), discoverCommand(io.out))
+	addCommands(root, "See and diagnose", dashboardCommand(io, &g), checkCommand(io), infoCommand(io), addressCommand(io), explainCommand(io.out, peeringsSchema), bundleCommand(io))
+	addCommands(root, "Use what the other cluster has", serviceCommand(io), peerCommand(io), unpeerCommand(io), offloadCommand(io), unoffloadCommand(io))
+	addCommands(root, "Prepare a cluster", installCommand(io), uninstallCommand(io), rbacCommand(io))
+	root.AddCommand(demoCommand(io, &g), manCommand(io.out, version), versionCommand(io))
 	flags.Complete(root)
 	completeValues(root)
 	wrapHelp(root, io.out)
@@ -180,6 +180,15 @@ func callAs(cmd *cobra.Command, name string) {
 	}
 }
 
+// addCommands adds commands below a title of the help.
+func addCommands(root *cobra.Command, title string, all ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
+	for _, c := range all {
+		c.GroupID = title
+	}
+	root.AddCommand(all...)
+}
+
 func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return flags.UnknownCommand(cmd, args[0])
@@ -197,7 +206,30 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// conclude prints err, if any, and returns the exit code for it.
+// ofContexts is the usage of a command that takes [contexts].
+const ofContexts = " [CONTEXT REMOTE-CONTEXT]"
+
+// contexts accepts the kubeconfig contexts of both clusters as arguments, in place of --context and
+// --remote-context.
+func contexts(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if len(args) != 2 {
+		return exit.UsageError{Err: fmt.Errorf("%s takes two contexts or none, got %s", cmd.CommandPath(), strings.Join(args, " "))}
+	}
+	for i, name := range []string{"context", "remote-context"} {
+		if f := cmd.Flags().Lookup(name); f.Changed {
+			return exit.UsageError{Err: fmt.Errorf("%s %s: --%s %s names this cluster, too: leave out one of them", cmd.CommandPath(), strings.Join(args, " "), name, f.Value)}
+		}
+		if err := cmd.Flags().Set(name, args[i]); err != nil {
+			return exit.UsageError{Err: fmt.Errorf("%s: %w", args[i], err)}
+		}
+	}
+	return nil
+}
+
+// conclude prints err, unless it is nil, and returns the exit code for it.
 func conclude(io streams, cmd *cobra.Command, args []string, err error) int {
 	if err == nil {
 		return exit.OK

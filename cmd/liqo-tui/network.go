@@ -59,7 +59,7 @@ func (m removal) command(io streams, pair *pairFlags) *cobra.Command {
 	var o flows.RemoveOptions
 	var wait bool
 	cmd := &cobra.Command{
-		Use: m.name, Short: m.short, Args: noArguments,
+		Use: m.name + ofContexts, Short: m.short, Args: contexts,
 		Long: m.long + `
 
 It shows a plan and asks, unless --yes is given. With --local-only it works on

@@ -26,7 +26,7 @@ func peerCommand(io streams) *cobra.Command {
 	var noNetwork bool
 	c := newConnectFlags()
 	cmd := &cobra.Command{
-		Use:   "peer",
+		Use:   "peer" + ofContexts,
 		Short: "Give a cluster a virtual node of another cluster",
 		Long: `Give the local cluster (A) a virtual node with resources of the remote one (B).
 The local one is the consumer, the remote one the provider. Both run Liqo, or
@@ -45,13 +45,14 @@ To let the remote cluster use the local one's resources too, run it again with
 
   # show the plan only; exit code 4 if it changes something
   liqo-tui peer --context rome --remote-context milan --dry-run`,
-		Args: noArguments,
+		Args: contexts,
 	}
 	pair := newPairFlags(cmd, false)
 	r.add(cmd)
 	setDefault(cmd.Flags(), "timeout", peerTimeout.String())
 	given := flags.Add(cmd.Flags(), &p, peer.Settings()...)
 	c.add(cmd.Flags(), func(s flows.ConnectionSetting) bool { return s.Name != "wait" })
+	showAuto(cmd.Flags())
 	cmd.Flags().BoolVar(&noNetwork, "networking-disabled", false, "leave the network between the clusters alone")
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -124,7 +125,7 @@ func unpeerCommand(io streams) *cobra.Command {
 	var p peer.Params
 	var o peer.RemoveOptions
 	cmd := &cobra.Command{
-		Use:   "unpeer",
+		Use:   "unpeer" + ofContexts,
 		Short: "Remove a virtual node, and what peer made for it",
 		Long: `Remove what peer makes, in the order in which Liqo can follow: the node is
 cordoned, its pods are evicted, the resources go, then the consumer's access,
@@ -139,7 +140,7 @@ is gone for good. Where the local cluster is the provider, add --consumer
 Remote.`,
 		Example: `  liqo-tui unpeer --context rome --remote-context milan
   liqo-tui unpeer --context rome --local-only --remote-cluster-id milan`,
-		Args: noArguments,
+		Args: contexts,
 	}
 	pair := newPairFlags(cmd, false)
 	r.add(cmd)

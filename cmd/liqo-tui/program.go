@@ -260,6 +260,9 @@ func connectCommandLine(o *pairFlags, p flows.Params) command.Command {
 		if value == s.Write(standard) && (!given || value == "" && s.Empty == "") {
 			continue
 		}
+		if s.Sets == flows.FieldMTU && !given && p.MTU == wire.MaxMTU {
+			continue // the gateways find it: so does the command without the flag
+		}
 		if word := s.Word(p); s.Bare != "" {
 			line = line.Add("--" + s.Name + "=" + word)
 		} else {

@@ -40,6 +40,7 @@ func TestTheCommandLineOfAConnection(t *testing.T) {
 		"chosen, also where it is the default": {pair(rome, milan), params(func(p *flows.Params) {
 			p.Given, p.Wait = flows.FieldServiceType|flows.FieldMTU, flows.WaitVerified
 		}), plain + " --server-service-type LoadBalancer --mtu 1340 --wait=verified"},
+		"what the gateways find out": {pair(rome, milan), params(func(p *flows.Params) { p.MTU = wire.MaxMTU }), plain},
 		"taken back": {pair(rome, milan), params(func(p *flows.Params) {
 			p.Given = flows.FieldNodePort | flows.FieldLoadBalancerIP
 		}), plain + " --node-port 0 --load-balancer-ip ''"},

@@ -12,7 +12,7 @@ import (
 )
 
 func rbacCommand(io streams) *cobra.Command {
-	var all, peers bool
+	var all, peers, exports bool
 	c := newConnectFlags()
 	cmd := &cobra.Command{
 		Use:   "rbac",
@@ -21,7 +21,7 @@ func rbacCommand(io streams) *cobra.Command {
 two clusters and to watch them, as YAML for each side. The tenant namespace is
 included if it does not exist. If nothing is missing on a side, a comment says
 so. --all prints all roles that are needed, also those that the user has.
---peering prints what peer needs.`,
+--peering prints what peer needs, --services also what service needs.`,
 		Example: `  liqo-tui rbac --context rome --remote-context milan > roles.yaml
   liqo-tui rbac --context rome --remote-context milan --peering > roles.yaml`,
 		Args: noArguments,
@@ -29,6 +29,7 @@ so. --all prints all roles that are needed, also those that the user has.
 	pair := newPairFlags(cmd, false)
 	cmd.Flags().BoolVar(&all, "all", false, "print everything that is needed, not only what is missing")
 	cmd.Flags().BoolVar(&peers, "peering", false, "print what peer needs, virtual nodes included")
+	cmd.Flags().BoolVar(&exports, "services", false, "print what service needs, too: to read all exports and imports, and to export Services")
 	c.add(cmd.Flags(), nil)
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -47,6 +48,12 @@ so. --all prints all roles that are needed, also those that the user has.
 				return append(ofNetwork(f, side), peer.ToObserve(p.Namespaces, f, side)...)
 			}
 			clusters = pair.withLending(kube.LendingPlanned)
+		}
+		if exports {
+			ofPlan := observe
+			observe = func(f flows.Facts, side flows.Side) []rights.Permission {
+				return append(ofPlan(f, side), rights.ToServices()...)
+			}
 		}
 		a, b, closeBoth, err := clusters.openFor(false)
 		if err != nil {

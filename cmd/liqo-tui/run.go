@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
@@ -25,6 +27,8 @@ type runFlags struct {
 	dryRun  string
 	force   bool
 	strict  bool
+	// brief counts the new objects of a plan where it has many. It is only for people.
+	brief bool
 }
 
 // Values of --dry-run.
@@ -36,6 +40,10 @@ const (
 
 func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
+	ofRun.add(f, func() { r.addTo(f) })
+}
+
+func (r *runFlags) addTo(f *pflag.FlagSet) {
 	f.BoolVarP(&r.yes, "yes", "y", false, "don't ask before changing the clusters")
 	f.DurationVar(&r.timeout, "timeout", 5*time.Minute, "how long to wait for the clusters")
 	f.StringVarP(&r.output, "output", "o", report.Text, report.FormatHelp)
@@ -43,6 +51,13 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.Lookup("dry-run").NoOptDefVal = dryRunClient
 	f.BoolVar(&r.force, "force-conflicts", false, "take over fields that another program manages")
 	f.BoolVar(&r.strict, "strict", false, "treat warnings as failures: refuse plans that interrupt traffic (exit code 3)")
+}
+
+// addDetails adds the flag for plans that may install the operator.
+func addDetails(f *pflag.FlagSet, details *bool) {
+	ofRun.add(f, func() {
+		f.BoolVar(details, "details", false, "show the new objects of a plan as a whole, also where a step makes several; without it, they are counted")
+	})
 }
 
 func (r *runFlags) validate() error {
@@ -137,7 +152,7 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 	err = engine.Run(ctx, seen, a, b, reporter.Event, engine.Options{
 		Timeout: r.timeout, Force: r.force, Strict: r.strict,
 		Approve: func(p flows.Plan) (bool, error) {
-			if asked && !r.yes {
+			if asked && !r.yes && len(p.Edits()) == 0 {
 				fmt.Fprintln(io.err, "\nThe clusters have changed: the plan now deletes or replaces more than you have confirmed.")
 			}
 			asked = true
@@ -164,7 +179,7 @@ func (o operation) interrupted(cause error) error {
 	if o.undo == "" {
 		return fmt.Errorf("%w; what was applied stays: the same command continues", cause)
 	}
-	return fmt.Errorf("%w; what was applied stays: the same command continues, liqo-tui %s removes it", cause, o.undo)
+	return fmt.Errorf("%w; what was applied stays: the same command continues, liqo-tui %s removes all of it, also what existed before", cause, o.undo)
 }
 
 // stopped returns the error of a run that has changed nothing: err, or the cause of an interruption.
@@ -177,8 +192,17 @@ func stopped(ctx context.Context, err error) error {
 
 // approve shows the plan and asks for approval, unless a flag gives it.
 func approve(ctx context.Context, io streams, r runFlags, p flows.Plan, protected []string) (bool, error) {
-	if !r.yes && io.asks() {
-		fmt.Fprint(io.err, report.Diffs(p))
+	switch {
+	case !r.yes && io.asks():
+		shown := p
+		if r.brief {
+			shown = report.Counted(p)
+		}
+		fmt.Fprint(io.err, report.Diffs(shown))
+	case len(p.Edits()) > 0: // what is not ours is shown in any case
+		shown := p
+		shown.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(s flows.Step) bool { return s.Edits == "" })
+		fmt.Fprint(io.err, report.Diffs(shown))
 	}
 	if len(p.Replaces) > 0 {
 		question := fmt.Sprintf("\n%s.\nThe old cluster will lose its connection. Does the new cluster replace it?", strings.Join(p.Replaces, ";\n"))
@@ -186,7 +210,31 @@ func approve(ctx context.Context, io streams, r runFlags, p flows.Plan, protecte
 			return false, err
 		}
 	}
-	return confirm(ctx, io, r.yes, "\nApply these changes?", protected)
+	edits, all := questions(p)
+	if edits != "" {
+		if yes, err := confirm(ctx, io, r.yes, edits, protected); !yes || err != nil || onlyEdits(p) {
+			return yes, err
+		}
+	}
+	return confirm(ctx, io, r.yes, all, protected)
+}
+
+// questions are the one about what was there before us, "" if the plan does not change that, and the one about the
+// whole plan.
+func questions(p flows.Plan) (edits, all string) {
+	what := strings.Join(p.Edits(), ", ")
+	switch {
+	case what == "":
+		return "", "\nApply these changes?"
+	case onlyEdits(p):
+		return fmt.Sprintf("\nThis changes what was there before liqo-tui: %s. Change it as shown?", what), ""
+	}
+	return fmt.Sprintf("\nQuestion 1 of 2. The plan changes what was there before liqo-tui: %s. May it do so, as shown above?", what), "\nQuestion 2 of 2. Apply the plan, with all changes above?"
+}
+
+// onlyEdits reports whether the plan changes nothing but what was there before us.
+func onlyEdits(p flows.Plan) bool {
+	return !slices.ContainsFunc(p.Steps, func(s flows.Step) bool { return s.Changes() && s.Edits == "" })
 }
 
 // confirm asks a question, unless --yes answers it. Without a terminal it returns an error, because it can't

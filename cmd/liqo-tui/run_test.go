@@ -32,8 +32,8 @@ func TestAPanicIsAnErrorWithAResult(t *testing.T) {
 // No command takes a removal back, so none is named.
 func TestAnInterruptedRunNamesTheCommandThatRemovesItsObjects(t *testing.T) {
 	for want, op := range map[string]operation{
-		"stopped; what was applied stays: the same command continues, liqo-tui uninstall removes it": {name: "install", undo: "uninstall"},
-		"stopped; what was applied stays: the same command continues":                                {name: "uninstall"},
+		"stopped; what was applied stays: the same command continues, liqo-tui uninstall removes all of it, also what existed before": {name: "install", undo: "uninstall"},
+		"stopped; what was applied stays: the same command continues":                                                                 {name: "uninstall"},
 	} {
 		if got := op.interrupted(errors.New("stopped")).Error(); got != want {
 			t.Errorf("%s: got %q, want %q", op.name, got, want)

@@ -17,7 +17,7 @@ func delegateCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
 	var p upkeep.DelegateParams
 	cmd := &cobra.Command{
-		Use:   "delegate",
+		Use:   "delegate" + ofContexts,
 		Short: "Let the operators pass changes to each other",
 		Long: `Let the operators of two connected clusters pass a changed endpoint or key, and
 new ranges of pods, to each other, without an admin. Each operator gets an
@@ -29,7 +29,7 @@ After an operator was away for longer, run delegate again.
 Both clusters need the liqo-tui operator, and each operator has to reach the
 other's API server. disconnect and reset remove the accounts.`,
 		Example: `  liqo-tui network delegate --context rome --remote-context milan`,
-		Args:    noArguments,
+		Args:    contexts,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			delegating := *pair
 			delegating.local.delegation, delegating.remote.delegation = true, true
@@ -62,7 +62,7 @@ other's API server. disconnect and reset remove the accounts.`,
 func rotateCommand(io streams, pair *pairFlags) *cobra.Command {
 	var r runFlags
 	cmd := &cobra.Command{
-		Use:   "rotate-keys",
+		Use:   "rotate-keys" + ofContexts,
 		Short: "Replace the keys of the gateways",
 		Long: `Replace the WireGuard keys of the gateways of the local (A) and the remote (B)
 cluster, one after the other. The peer learns the next key before it is used, so
@@ -73,7 +73,7 @@ them.
 
 Run it again to continue an interrupted run.`,
 		Example: `  liqo-tui network rotate-keys --context rome --remote-context milan`,
-		Args:    noArguments,
+		Args:    contexts,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var last flows.Plan
 			op := operation{

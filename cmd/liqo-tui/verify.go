@@ -27,7 +27,7 @@ type verifyFlags struct {
 func verifyCommand(io streams, pair *pairFlags) *cobra.Command {
 	var v verifyFlags
 	cmd := &cobra.Command{
-		Use:   "verify",
+		Use:   "verify" + ofContexts,
 		Short: "Test and measure the connection from pod to pod, both ways",
 		Long: `Test and measure the connection from pod to pod, both ways: latency, loss, the
 largest packet that passes, and with --throughput the throughput.
@@ -41,7 +41,7 @@ On clusters with Liqo, the pod has the image of this release, or --image.
 
 Exit code 0: packets of pods pass both ways. 8: they don't, or it is unknown.`,
 		Example: `  liqo-tui network verify --context rome --remote-context milan`,
-		Args:    noArguments,
+		Args:    contexts,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context(), io, pair) },
 	}
 	f := cmd.Flags()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,8 +99,42 @@ func (t *transcript) End(err error, a Achieved) {
 
 func (t *transcript) HasChanged() bool { return t.changed }
 
-// Diffs returns all changes of a plan: object by object what is written, and in a line each what is deleted
-// or can't be shown yet.
+// Counted returns the plan without the text of new objects, where a step makes several: their kinds are counted
+// in its title. What changes existing objects stays.
+func Counted(p flows.Plan) flows.Plan {
+	p.Steps = slices.Clone(p.Steps)
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		const head = "--- live\n"
+		var rest strings.Builder
+		made, kinds := 0, map[string]int{}
+		for n, block := range strings.Split(s.Diff, head) {
+			switch {
+			case n == 0:
+				rest.WriteString(block)
+			case strings.HasPrefix(block, "+++ wanted\n@@ -0,0 "):
+				_, kind, _ := strings.Cut(block, "\n+kind: ")
+				kind, _, _ = strings.Cut(kind, "\n")
+				made++
+				kinds[kind]++
+			default:
+				rest.WriteString(head + block)
+			}
+		}
+		if made < 2 {
+			continue
+		}
+		var counts []string
+		for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+			counts = append(counts, fmt.Sprintf("%d %s", kinds[kind], kind))
+		}
+		s.Diff, s.Title = rest.String(), s.Title+", new: "+strings.Join(counts, ", ")
+	}
+	return p
+}
+
+// Diffs returns all changes of a plan as text: diffs of the written objects, and one line for each object
+// that is deleted or can't be shown yet.
 func Diffs(p flows.Plan) string {
 	var b strings.Builder
 	listed := false // true if the last change was written as one line
@@ -106,6 +142,16 @@ func Diffs(p flows.Plan) string {
 		what := fmt.Sprintf("%s %s: %s %s", s.Side, p.ID(s.Side), s.Action, s.Title)
 		switch {
 		case s.Diff != "":
+			if s.Edits != "" { // the objects are not ours, so their names are new to the reader
+				var objects []string
+				for _, o := range s.Objects {
+					objects = append(objects, flows.RefTo(o).String())
+				}
+				what += ": " + strings.Join(objects, ", ")
+			}
+			if s.Status == flows.Blocked && s.Reason != "" {
+				what += ": " + s.Reason
+			}
 			fmt.Fprintf(&b, "\n%s\n%s", what, s.Diff)
 			listed = false
 		case s.Changes():

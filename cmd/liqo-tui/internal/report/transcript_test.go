@@ -1,9 +1,14 @@
 package report
 
 import (
+	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
 // Before the question, an admin sees each change: also the deletion of an object, and an object that can
@@ -30,5 +35,40 @@ B milan: create GatewayClient rome: the server has no address yet
 	}
 	if got := p.Changes(); got.Create != 2 || got.Delete != 2 {
 		t.Errorf("got %s", got)
+	}
+}
+
+// An installation has thousands of lines. New objects are counted; what changes in existing ones is shown.
+func TestABriefPlanCountsNewObjects(t *testing.T) {
+	object := func(kind, name string) wire.Object {
+		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: kind}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	var made, mixed string
+	for _, name := range []string{"a", "b"} {
+		made += apply.Diff(nil, object("ServiceAccount", name))
+	}
+	made += apply.Diff(nil, object("Role", "c"))
+	changed := object("ConfigMap", "d")
+	changed.SetLabels(map[string]string{"x": "z"})
+	mixed = made + apply.Diff(object("ConfigMap", "d"), changed)
+	one := apply.Diff(nil, object("Namespace", "e"))
+	p := flows.Plan{A: "rome", Steps: []flows.Step{
+		{Action: flows.Create, Title: "rights", Status: flows.Ready, Diff: made},
+		{Action: flows.Update, Title: "settings", Status: flows.Ready, Diff: mixed},
+		{Action: flows.Create, Title: "namespace", Status: flows.Ready, Diff: one},
+	}}
+	got := Diffs(Counted(p))
+	for _, want := range []string{
+		"A rome: create rights, new: 1 Role, 2 ServiceAccount\n", "A rome: update settings, new: 1 Role, 2 ServiceAccount\n--- live", "+    x: z", "A rome: create namespace\n--- live", "kind: Namespace",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got:\n%s\nwithout %q", got, want)
+		}
+	}
+	if strings.Contains(got, "kind: ServiceAccount") || strings.Contains(got, "kind: Role") {
+		t.Errorf("got a new object:\n%s", got)
+	}
+	if Diffs(p) == got || p.Steps[0].Diff != made {
+		t.Error("the plan itself has changed")
 	}
 }
