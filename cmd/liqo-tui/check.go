@@ -25,6 +25,7 @@ type checkFlags struct {
 	pre      bool
 	probe    bool
 	problems bool
+	details  bool
 	strict   bool
 	watch    bool
 	firewall bool
@@ -35,7 +36,7 @@ func checkCommand(io streams) *cobra.Command {
 	var o checkFlags
 	c := newConnectFlags()
 	cmd := &cobra.Command{
-		Use:   "check",
+		Use:   "check" + ofContexts,
 		Short: "Diagnose a connection, or check if there can be one",
 		Long: `Diagnose the connection of the local (A) and the remote (B) cluster by what both
 say of it: the first thing that is broken is named, and what follows from it is
@@ -66,13 +67,14 @@ ID says more about each check.`,
   # what does a firewall drop?
   liqo-tui check --pre --probe --context rome --remote-context milan \
     --server-service-type NodePort --node-port 31840`,
-		Args: noArguments,
+		Args: contexts,
 	}
 	pair := newPairFlags(cmd, false)
 	f := cmd.Flags()
 	f.BoolVar(&o.pre, "pre", false, "check whether the clusters can be connected, instead of a connection")
 	f.BoolVar(&o.probe, "probe", false, "send packets from pod to pod too, as network verify does; with --pre, try the ways between the clusters before there is a connection")
 	f.BoolVar(&o.problems, "problems", false, "leave out what passed")
+	f.BoolVar(&o.details, "details", false, "print also what each check that passed has seen")
 	f.BoolVar(&o.strict, "strict", false, "let warnings, and what can't be known, count as failures")
 	f.BoolVar(&o.watch, "watch", false, "continue, and print changes")
 	f.BoolVar(&o.firewall, "firewall", false, "list what firewalls have to let through for the connection, instead of checks")
@@ -84,6 +86,8 @@ ID says more about each check.`,
 		switch {
 		case o.watch && (o.firewall || o.pre || o.probe), o.firewall && (o.pre || o.probe):
 			return exit.UsageError{Err: errors.New("give one of --watch, --firewall, and --pre or --probe")}
+		case o.problems && o.details:
+			return exit.UsageError{Err: errors.New("give one of --problems and --details")}
 		case o.watch && o.output != report.Text && o.output != report.EventStream:
 			return exit.UsageError{Err: errors.New("--watch never ends: give -o text or -o ndjson")}
 		}
@@ -124,6 +128,9 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 			flows.AskPolicies{Side: flows.A}, flows.AskPolicies{Side: flows.B}); err != nil {
 			break
 		}
+		if err = askServices(ctx, &f, a, b, &answers); err != nil {
+			break
+		}
 		if f, err = engine.ReadWarnings(ctx, f, a, b); err != nil {
 			break
 		}
@@ -133,6 +140,9 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 				return now, err
 			}
 			answers.AddTo(&now)
+			if err := askServices(ctx, &now, a, b, &answers); err != nil {
+				return now, err
+			}
 			return engine.ReadWarnings(ctx, now, a, b)
 		}
 		results, f, err = diagnose(ctx, f, observe, func(ctx context.Context) error { return awaitMovement(ctx, s) })
@@ -149,7 +159,7 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 	}
 	bad := o.verdict(f, results)
 	network := slices.DeleteFunc(slices.Clone(results), func(r check.Result) bool {
-		return r.OfLending() || r.ID == check.PacketLoss // lost packets are worth a measurement
+		return r.OfLending() || r.OfServices() || r.ID == check.PacketLoss // lost packets are worth a measurement
 	})
 	if o.probe && !o.pre && check.Worst(network) != check.Fail {
 		v, err := engine.VerifyPair(ctx, a, b, engine.VerifyRequest{}, func(flows.Side, string) {})
@@ -169,7 +179,16 @@ func (o checkFlags) run(ctx context.Context, s *report.Session, a, b engine.Clus
 	return bad
 }
 
-// before checks two clusters that are not connected yet.
+// askServices asks for Services by name, and for what gives them names. answers keeps the latter. Services change
+// while the command looks on, so each observation asks for them.
+func askServices(ctx context.Context, f *flows.Facts, a, b engine.Cluster, answers *engine.Answers) error {
+	if err := answers.AskAll(ctx, f, [2]engine.Cluster{a, b}, check.AsksNames); err != nil {
+		return err
+	}
+	return new(engine.Answers).Ask(ctx, f, [2]engine.Cluster{a, b}, check.AsksServices(*f)...)
+}
+
+// before makes the checks of two clusters that are not connected yet.
 func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts, a, b engine.Cluster, c *connectFlags) ([]check.Result, flows.Facts, error) {
 	p, open, err := c.parse()
 	if err != nil {
@@ -255,7 +274,14 @@ func (o checkFlags) tell(s *report.Session, f flows.Facts, results []check.Resul
 		}
 	}
 	if s.Format == report.Text {
-		report.WriteChecks(s.Out, results, all)
+		listed := report.Brief
+		switch {
+		case o.problems:
+			listed = report.Problems
+		case o.details:
+			listed = report.Details
+		}
+		report.WriteChecks(s.Out, all, listed)
 	}
 	return doc
 }

@@ -75,6 +75,7 @@ var importRules = []struct {
 	{"gateway/agent", and(screen, own("flows", "tui", "kube"))},
 
 	{"build", and(clients, kernel, screen, own("kube", "tui"))},
+	{"docs", allBut(standard)},
 	{"examples", and(clients, kernel, screen, own("flows", "kube", "tui", "gateway", "render"))},
 	{"internal/golden", allBut(standard, "github.com/google/go-cmp")},
 	{"internal/apitest", and(kernel, screen, own("flows", "kube", "tui", "gateway"))},

@@ -47,7 +47,7 @@ func watch(
 	for pause() {
 		now, err := observe(ctx)
 		if ctx.Err() != nil {
-			return f, results, nil //nolint:nilerr // nobody wants to know any more
+			return f, results, nil //nolint:nilerr // the watch has ended, so the error does not matter
 		}
 		if err != nil {
 			return f, results, err

@@ -3,8 +3,11 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows/check"
 )
@@ -27,26 +30,100 @@ var stateMarks = map[check.Outcome]string{
 	check.Planned: "plan",
 }
 
-// WriteChecks writes the results that are shown, and counts all of them.
-func WriteChecks(out io.Writer, shown, all []check.Result) {
-	writeResults(out, shown)
-	counts := map[check.Outcome]int{}
-	for _, r := range all {
-		counts[r.State]++
+// Listed says which results a list of checks has.
+type Listed uint8
+
+const (
+	// Brief lists problems in full, and the titles of what passed, by subject.
+	Brief Listed = iota
+	// Problems leaves out what passed.
+	Problems
+	// Details also has what each check that passed has seen.
+	Details
+)
+
+// WriteChecks writes the summary of all results, and then the results: problems first, root causes before all
+// others.
+func WriteChecks(out io.Writer, results []check.Result, listed Listed) {
+	fmt.Fprintf(out, "Result: %s\n\n", check.Headline(results))
+	problems, passed := []check.Result(nil), []check.Result(nil)
+	for _, r := range results {
+		if r.State == check.Pass {
+			passed = append(passed, r)
+		} else {
+			problems = append(problems, r)
+		}
 	}
-	warnings := "warnings"
-	if counts[check.Warn] == 1 {
-		warnings = "warning"
+	slices.SortStableFunc(problems, func(a, b check.Result) int { return urgency(a) - urgency(b) })
+	if listed == Details {
+		writeResults(out, problems)
+		writeResults(out, passed)
+		return
 	}
-	fmt.Fprintf(out, "\n%d ok, %d %s, %d failed, %d inconclusive, %d skipped",
-		counts[check.Pass], counts[check.Warn], warnings, counts[check.Fail], counts[check.Inconclusive], counts[check.Skipped])
-	if n := counts[check.Measuring]; n > 0 {
-		fmt.Fprintf(out, ", %d measuring: check again", n)
+	skipped := slices.IndexFunc(problems, func(r check.Result) bool { return r.State == check.Skipped })
+	if skipped < 0 {
+		skipped = len(problems)
 	}
-	if n := counts[check.Planned]; n > 0 {
-		fmt.Fprintf(out, ", %d planned", n)
+	writeResults(out, problems[:skipped])
+	writeSkipped(out, problems[skipped:])
+	if listed == Brief {
+		writePassed(out, passed)
 	}
-	fmt.Fprintf(out, "\nResult: %s\n", check.Headline(all))
+	if listed == Brief && len(passed) > 0 {
+		fmt.Fprintln(out, "\n--details shows what each of these checks has seen.")
+	}
+}
+
+// urgency orders problems: the smallest first.
+func urgency(r check.Result) int {
+	if r.Root {
+		return -1
+	}
+	return slices.Index([]check.Outcome{check.Fail, check.Warn, check.Measuring, check.Inconclusive, check.Planned, check.Skipped}, r.State)
+}
+
+// lineWidth is the width of help texts.
+const lineWidth = 80
+
+// writePassed writes the titles of checks that passed, a paragraph for each subject.
+func writePassed(out io.Writer, passed []check.Result) {
+	for _, subject := range check.Subjects() {
+		count, titles := 0, []string(nil)
+		for _, r := range passed {
+			if check.SubjectOf(r.ID) != subject {
+				continue
+			}
+			if count++; !slices.Contains(titles, r.Title) {
+				titles = append(titles, r.Title)
+			}
+		}
+		if count == 0 {
+			continue
+		}
+		text := ansi.Wordwrap(fmt.Sprintf("%s (%d): %s", subject, count, strings.Join(titles, ", ")), lineWidth-5, "")
+		fmt.Fprintf(out, "ok   %s\n", indented(text, 5))
+	}
+}
+
+// writeSkipped writes the checks that were skipped for the same reason as one line. A cluster that does not answer
+// skips dozens.
+func writeSkipped(out io.Writer, skipped []check.Result) {
+	byReason := map[string][]check.Result{}
+	var reasons []string
+	for _, r := range skipped {
+		if byReason[r.Summary] == nil {
+			reasons = append(reasons, r.Summary)
+		}
+		byReason[r.Summary] = append(byReason[r.Summary], r)
+	}
+	for _, reason := range reasons {
+		all := byReason[reason]
+		if reason == "" || len(check.Once(all)) == 1 {
+			writeResults(out, all)
+			continue
+		}
+		fmt.Fprintf(out, "-    %d checks were skipped\n     %s\n", len(all), indented(reason, 5))
+	}
 }
 
 func writeResults(out io.Writer, results []check.Result) {
