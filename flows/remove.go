@@ -22,6 +22,8 @@ type RemoveOptions struct {
 	// Namespaces are the tenant namespaces that the admin gave, by side. If it is "", the connection may be
 	// in any namespace.
 	Namespaces [2]string
+	// Made lists the objects that a run has created. The removal keeps all others; nil: it keeps none.
+	Made []Change
 }
 
 // PlanReset returns the plan that removes the connection, with the Configurations and the tenant namespaces.
@@ -132,13 +134,43 @@ func planRemoval(by command.Command, o RemoveOptions, f Facts, rest func(Connect
 			plan.Steps = append(plan.Steps, part(c, side)...)
 		}
 	}
+	if o.Made != nil {
+		keepOlder(o.Made, plan.Steps)
+	}
 	plan.Kept = c.unattended(sides, plan.Steps)
 	plan.Steps = c.ExplainWaits(plan.Steps)
 	return plan
 }
 
-// unattended returns a sentence for each side with the nodes that keep their routes, because they have no ready
-// agent.
+// keepOlder keeps the objects of a removal that are not among made, and what these need. A gateway needs
+// its Configuration, and each object its namespace.
+func keepOlder(made []Change, steps []Step) {
+	var gateway, kept [2]bool
+	for i := range steps {
+		s := &steps[i]
+		kind := s.Object.Kind
+		why := ""
+		switch {
+		case s.Status == Done:
+		case s.Action == Wait && gateway[s.Side]:
+			why = "the gateway existed before the run"
+		case s.Action != Delete:
+		case kind == kindConfiguration && gateway[s.Side], kind == kindNamespace && kept[s.Side]:
+			why = "objects that existed before the run need it"
+		case !slices.Contains(made, Change{Side: s.Side, Verb: Created, Object: s.Object.String()}):
+			why = "it existed before the run"
+		}
+		if why == "" {
+			continue
+		}
+		kept[s.Side] = true
+		gateway[s.Side] = gateway[s.Side] || kind == kindServer || kind == kindClient
+		*s = Step{ID: s.ID, Side: s.Side, Action: s.Action, Title: s.Title, Object: s.Object, Status: Done, Reason: KeptBecause + why}
+	}
+}
+
+// unattended returns a sentence for each side. The sentence names the nodes that keep their routes, because
+// they have no ready agent.
 func (c Connection) unattended(sides []Side, steps []Step) (out []string) {
 	for _, side := range sides {
 		f := c.Facts.Sides[side]

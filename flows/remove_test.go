@@ -207,3 +207,24 @@ func TestANamespaceThatWasMadeAgainIsNotDeletedForTheOneBefore(t *testing.T) {
 		t.Errorf("on the other side: got %q, want nothing left", names)
 	}
 }
+
+// A run may begin at any state of a connection. To remove what it has created leads back to that state.
+func TestARemovalOfWhatARunHasCreatedKeepsTheRest(t *testing.T) {
+	for rounds := range 8 { // more are connected
+		p := flowtest.NewPair()
+		flowtest.PartWay(rounds, flowtest.NodePort())(t, p)
+		p.Settle()
+		before := [2][]string{p.A.Names(), p.B.Names()}
+		o := flows.RemoveOptions{Made: []flows.Change{}}
+		for _, e := range flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort())).Events {
+			o.Made = append(o.Made, e.Changes...)
+		}
+		flowtest.MustRun(t, p, removing(o))
+		p.Settle()
+		for _, side := range []flows.Side{flows.A, flows.B} {
+			if d := diff(before[side], p.Side(side).Names()); d != "" {
+				t.Errorf("after %d rounds, on %s (-before +after):\n%s", rounds, side, d)
+			}
+		}
+	}
+}

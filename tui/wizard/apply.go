@@ -41,10 +41,12 @@ type applyScreen struct {
 	event        engine.Event // the latest event
 	times        map[flows.StepID]stepTime
 	log          []engine.Record
-	changed      bool // something on these clusters, by this run or one before
-	before       bool // something on other clusters, by runs before
-	leave        bool // end the program when the run has ended
-	choice       int  // of what to do after it
+	changed      bool           // this or an earlier run has changed these clusters
+	first        []flows.Change // the first change of each object, by this run and those that it repeats
+	partial      bool           // the run removes only the objects that earlier runs have created
+	before       bool           // earlier runs have changed other clusters
+	leave        bool           // the program ends after the run
+	choice       int            // the selected choice after the run
 	err          error
 	page         runPage       // the page that is shown while the plan runs
 	logs         *session.Logs // of both gateways; nil until they are read
@@ -65,6 +67,12 @@ func (s applyScreen) take(e engine.Event) applyScreen {
 	}
 	s.log = s.log[max(0, len(s.log)-maxLog):]
 	s.changed = s.changed || flows.Changed(e.Changes)
+	for _, change := range e.Changes {
+		known := slices.ContainsFunc(s.first, func(c flows.Change) bool { return c.Side == change.Side && c.Object == change.Object })
+		if !known && change.Verb != flows.Unchanged {
+			s.first = append(slices.Clip(s.first), change)
+		}
+	}
 	s.began, s.times = e.Started, maps.Clone(s.times)
 	if s.times == nil {
 		s.times = map[flows.StepID]stepTime{}
@@ -122,15 +130,35 @@ func (s applyScreen) update(c scene, msg tea.Msg) applyScreen {
 	return s
 }
 
-// choices are the ways to go on after a run that has ended before its plan was
-// done.
+// made are the objects that did not exist before the runs.
+func (s applyScreen) made() []flows.Change {
+	return slices.DeleteFunc(slices.Clone(s.first), func(c flows.Change) bool { return c.Verb != flows.Created })
+}
+
+// removal is the command that removes what the runs have created; ok is false if that is nothing.
+func (s applyScreen) removal(c scene) (_ keys.Command, ok bool) {
+	made := s.made()
+	if c.goal != session.Connect || len(made) == 0 {
+		return keys.Command{}, false
+	}
+	plan := flows.PlanReset(flows.RemoveOptions{Made: made}, c.facts())
+	n, what := plan.Changes().Delete, "what was created"
+	switch {
+	case n > 0:
+		what = "the " + draw.Counted(n, "object") + " that the run has created"
+	case plan.Failure() == nil:
+		return keys.Command{}, false
+	}
+	if c.wanted.Install != [2]flows.Installation{} {
+		what += ", but not the operator"
+	}
+	return keys.Command{Binding: keys.Named(c.Keys.Disconnect, "remove "+what), Msg: takeAwayMsg(session.Reset)}, true
+}
+
+// choices returns the commands to continue after a run that ended before its plan was done.
 func (s applyScreen) choices(c scene) []keys.Command {
 	k := c.Keys
-	removes := "remove what was applied"
-	if c.wanted.Install != [2]flows.Installation{} {
-		removes += ", but for the operator"
-	}
-	remove := keys.Command{Binding: keys.Named(k.Disconnect, removes), Msg: takeAwayMsg(session.Reset)}
+	remove, removes := s.removal(c)
 	switch s.phase {
 	case phaseStopped:
 		leave := session.QuitMsg{Err: session.ErrInterrupted}
@@ -138,7 +166,7 @@ func (s applyScreen) choices(c scene) []keys.Command {
 			{Binding: keys.Named(k.Resume, "continue where it stopped"), Msg: goAgain},
 			{Binding: keys.Named(k.Leave, "keep it so, and leave"), Msg: leave},
 		}
-		if s.changed && c.goal == session.Connect {
+		if removes {
 			choices = append(choices, remove)
 		}
 		return append(choices, keys.Command{Binding: k.Quit, Msg: leave, Quiet: true})
@@ -157,7 +185,7 @@ func (s applyScreen) choices(c scene) []keys.Command {
 				choices = append(choices, keys.Command{Binding: k.Swap, Msg: goSwapped})
 			}
 		}
-		if s.changed && c.goal == session.Connect {
+		if removes {
 			choices = append(choices, remove)
 		}
 		return append(choices,
@@ -459,14 +487,17 @@ func (s applyScreen) row(c scene, step flows.Step) string {
 func (s applyScreen) start(c scene, approved flows.Plan) (applyScreen, tea.Cmd) {
 	a, b := c.on(flows.A).Cluster, c.on(flows.B).Cluster
 	r := newRun(c.Ctx, s.run.id+1, c.Clock)
-	same, changed, log := s.of.pair == c.pair, s.changed, s.log
+	same, changed, log, first := s.of.pair == c.pair, s.changed, s.log, s.first
+	if s.phase == phaseDone {
+		first = nil
+	}
 	before := s.before || changed && !same
 	s = applyScreen{
 		run: r, of: c.task, goal: c.goal, phase: phaseRunning, approved: approved, began: c.Now, timeout: c.options.Timeout,
-		before: before,
+		before: before, partial: c.made != nil,
 	}
 	if same {
-		s.changed, s.log = changed, log
+		s.changed, s.log, s.first = changed, log, first
 	}
 	o := engine.Options{
 		Timeout: c.options.Timeout, Now: c.Clock,

@@ -115,7 +115,9 @@ func (c scene) protected() []string {
 func (q confirm) view(c scene) []string {
 	t := c.Theme
 	question, act := "Apply these changes?", "Yes, apply"
-	if c.goal != session.Connect {
+	if c.made != nil {
+		act = "Yes, remove"
+	} else if c.goal != session.Connect {
 		question, act = "Apply these changes? The connection ends.", "Yes, "+c.goal.String()
 	}
 	lines := []string{t.Title.Render(question), ""}

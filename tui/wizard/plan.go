@@ -28,6 +28,7 @@ type planScreen struct {
 	note     string       // shown until the next decision
 	// localOnly is set if the plan does not change cluster B, because B does not answer.
 	localOnly bool
+	made      []flows.Change // the only objects that go, if some existed before the run; else nil
 }
 
 func planIDs(p flows.Plan) []flows.StepID {
@@ -74,7 +75,10 @@ func (s planScreen) commands(c scene) []keys.Command {
 	if !c.Current.Done() {
 		commands = append(commands, keys.Command{Binding: k.Apply, Msg: goApply, Quiet: s.selected == applyRow})
 	}
-	commands = append(commands, back, keys.Command{Binding: k.CopyCommand, Msg: session.CopyMsg(c.command())})
+	commands = append(commands, back)
+	if same := c.command(); same != "" {
+		commands = append(commands, keys.Command{Binding: k.CopyCommand, Msg: session.CopyMsg(same)})
+	}
 	if c.goal == session.Connect {
 		commands = append(commands, keys.Command{Binding: k.Settings, Msg: goSettings})
 	}
@@ -225,9 +229,11 @@ func (s planScreen) head(c scene, height int) []string {
 	if height < 12 {
 		return lines
 	}
-	command := c.Theme.Command("same: ", c.command(), c.Width)
-	for _, line := range command[:min(len(command), maxCommand)] {
-		lines = append(lines, c.Theme.Faint.Render(line))
+	if same := c.command(); same != "" {
+		command := c.Theme.Command("same: ", same, c.Width)
+		for _, line := range command[:min(len(command), maxCommand)] {
+			lines = append(lines, c.Theme.Faint.Render(line))
+		}
 	}
 	if height > 24 {
 		lines = append(lines, c.Theme.RuleLine("", c.Width))
@@ -362,6 +368,8 @@ func (c scene) outlook(p flows.Plan) []string {
 	switch {
 	case c.goal == session.Disconnect:
 		add(draw.Pending, fmt.Sprintf("%s and %s keep the addresses that they have for each other, for the next connection.", a, b))
+	case c.made != nil:
+		add(draw.Pending, "What existed before the run stays, also what the run has changed in it.")
 	case c.goal == session.Reset:
 		add(draw.Pending, fmt.Sprintf("%s and %s forget each other: a later connection may have other addresses.", a, b))
 	case len(p.Interrupts()) == 0:

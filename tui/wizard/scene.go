@@ -27,7 +27,8 @@ type task struct {
 type scene struct {
 	session.Env
 	task
-	localOnly bool // the plan leaves cluster B alone
+	localOnly bool           // the plan does not change cluster B
+	made      []flows.Change // the only objects that the plan removes; nil: it removes all
 }
 
 // half returns the scene for one of two blocks beside each other; ok is false if there is
@@ -117,14 +118,28 @@ func (c scene) planFor(f flows.Facts) flows.Plan {
 }
 
 func (c scene) removal() flows.RemoveOptions {
-	if !c.localOnly {
-		return flows.RemoveOptions{}
+	o := flows.RemoveOptions{Made: c.made}
+	if c.localOnly {
+		o.LocalOnly, o.Peer = true, c.on(flows.B).Good.ID
 	}
-	return flows.RemoveOptions{LocalOnly: true, Peer: c.on(flows.B).Good.ID}
+	return o
 }
 
-// command is the command line that reaches the goal.
-func (c scene) command() string { return c.commandFor(c.goal) }
+// command is the command line that reaches the goal; "" if there is none.
+func (c scene) command() string {
+	if c.made != nil {
+		return ""
+	}
+	return c.commandFor(c.goal)
+}
+
+// goalName says in a few words what the goal is.
+func (c scene) goalName() string {
+	if c.made != nil {
+		return "remove what was created"
+	}
+	return c.goal.String()
+}
 
 func (c scene) commandFor(g session.Goal) string {
 	if c.options.Command == nil {

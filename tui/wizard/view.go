@@ -73,7 +73,7 @@ func (w Wizard) Title(e session.Env) string {
 	}
 	what := t.Side(flows.A, c.name(flows.A), 0) + " " + t.Between + " " + t.Side(flows.B, c.name(flows.B), 0)
 	if w.goal != session.Connect {
-		what += "  " + t.Marks[draw.Warn].Render(w.goal.String())
+		what += "  " + t.Marks[draw.Warn].Render(c.goalName())
 	}
 	return what
 }
@@ -216,7 +216,7 @@ func (w Wizard) Summary(e session.Env) string {
 	}
 	a, b := string(c.id(flows.A)), string(c.id(flows.B))
 	switch {
-	case w.apply.phase == phaseDone && w.apply.goal != session.Connect && w.Step == Live:
+	case w.apply.phase == phaseDone && w.apply.goal != session.Connect && !w.apply.partial && w.Step == Live:
 		return fmt.Sprintf("%s and %s are no longer connected.\nConnect again: %s", a, b, c.commandFor(session.Connect))
 	case w.Step == Live, w.plan.pinned && w.Step == Plan && w.goal == session.Connect && w.Current.Done():
 		return fmt.Sprintf("%s says: %s; %s says: %s.\nUndo: %s", a, c.status(flows.A).word, b, c.status(flows.B).word, w.undo(c))

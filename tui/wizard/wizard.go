@@ -68,7 +68,7 @@ func New(o session.Options) Wizard {
 	return w
 }
 
-func (w Wizard) scene(e session.Env) scene { return scene{e, w.task, w.plan.localOnly} }
+func (w Wizard) scene(e session.Env) scene { return scene{e, w.task, w.plan.localOnly, w.plan.made} }
 
 // Update handles messages of events and of commands.
 func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
@@ -143,7 +143,9 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 	case takeAwayMsg:
 		after := w.Step == Apply
 		w = w.begin(e, session.Goal(msg))
-		w.plan.afterRun = after
+		if after {
+			w = w.onlyMade(e)
+		}
 	case move:
 		return w.goTo(c, msg)
 	default:
@@ -191,8 +193,8 @@ func (w Wizard) goTo(c scene, to move) (Wizard, tea.Cmd) {
 			w.apply.phase = phaseNone
 			w = w.replan(c.Env)
 		}
-	case goLocally: // what cluster A has goes: the other one may be gone for good
-		w.plan = planScreen{localOnly: true}
+	case goLocally: // the plan removes only cluster A's part, because B may be gone for good
+		w.plan = planScreen{localOnly: true, afterRun: w.plan.afterRun, made: w.plan.made}
 		return w.replan(c.Env), nil
 	case goSwapped:
 		w.wanted.Server = w.params.Server.Other()
@@ -313,7 +315,21 @@ func (w Wizard) begin(e session.Env, g session.Goal) Wizard {
 	return w
 }
 
-// remedied shows the plan that mends a connection, which keeps its other settings.
+// onlyMade restricts the plan to what the runs have created. If that is the whole connection, the
+// plan stays as it is: a command does the same.
+func (w Wizard) onlyMade(e session.Env) Wizard {
+	all, made := w.Current, w.apply.made()
+	w.plan.afterRun, w.plan.made = true, made
+	w = w.replan(e)
+	if all.Failure() == nil && w.Current.Changes() == all.Changes() {
+		w.plan.made = nil
+		w = w.replan(e)
+	}
+	return w
+}
+
+// remedied shows the plan that repairs a connection. The connection keeps its other
+// settings.
 func (w Wizard) remedied(e session.Env, r check.Remedy) Wizard {
 	w.wanted = w.options.Params
 	for _, s := range w.options.ConnectionSettings() {
