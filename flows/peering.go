@@ -29,6 +29,14 @@ const (
 	StateUnknown      EndState = "unknown"       // the Connection has a value that this program doesn't know
 )
 
+// Word is the state in texts. There, "connected" is said of both ends together.
+func (s EndState) Word() string {
+	if s == StateConnected {
+		return "tunnel up"
+	}
+	return string(s)
+}
+
 // Works reports whether packets pass between the gateways.
 func (s EndState) Works() bool { return s == StateConnected || s == StateDegraded }
 
@@ -124,6 +132,14 @@ type Reading struct {
 	Generation int64
 	// NextKey is the peer's next public key, in base64, if the gateway is prepared for it.
 	NextKey string
+}
+
+// Longest returns the length of the longest packet that the gateway sends to the peer, in bytes; 0 if unknown.
+func (r Reading) Longest() int {
+	if r.PathMTU > 0 {
+		return min(r.MTU, r.PathMTU)
+	}
+	return r.MTU
 }
 
 // Enforces reports whether the gateway lets the peer's pods open the connections that want allows, and no

@@ -94,11 +94,22 @@ func onDashboard(t *testing.T, test func(*testing.T, *driver)) {
 	})
 }
 
+// The dashboard does not read kubeconfigs again. A choice of clusters does so at once.
+func TestANewConnectionOffersAClusterThatWasAddedSince(t *testing.T) {
+	onDashboard(t, func(_ *testing.T, d *driver) {
+		d.wait(time.Minute)
+		d.world.add(session.Context{Ref: refOf("kind-turin"), File: refOf("").File}, d.pair.B)
+		d.keys("n")
+		d.settle()
+		d.has("kind-turin")
+	})
+}
+
 func TestTheDashboardLeadsToAllThatIsKnown(t *testing.T) {
 	onDashboard(t, func(_ *testing.T, d *driver) {
-		d.has("Peerings", "2 contexts", "1 · untested", "rome", "milan")
+		d.has("Connections", "2 contexts", "1 · untested", "rome", "milan")
 		d.keys("enter")
-		d.has("Peerings › A rome ⇄ B milan", "dials UDP", "listens at UDP", "sees milan's pods 10.244.0.0/16 as")
+		d.has("Connections › rome → milan", "dials ", "listens ", "seen as ")
 		d.keys("pgdown")
 		d.has("History no outage", "─────\n12:00", "Round trip")
 		d.keys("y")
@@ -110,12 +121,12 @@ func TestTheDashboardLeadsToAllThatIsKnown(t *testing.T) {
 		d.keys("e")
 		d.has("› timeline", "No events since")
 		d.keys("D")
-		d.has("› diagnosis", "checks", "pods ─", "✓ gateway ", "═✓═")
+		d.has("› diagnosis", "checks", "✓ gateway ", "✓ nodes", "✓ ═")
 		d.keys("l")
 		d.wait(time.Second)
 		d.has("› logs", "A rome  pod gw-milan")
 		d.keys("esc")
-		d.has("listens at")
+		d.has("listens ")
 		d.keys("q")
 		d.has("2 contexts")
 		d.keys("q")
@@ -131,14 +142,14 @@ func TestADiagnosisMeasuresBeforeItJudgesAPath(t *testing.T) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
 		d.keys("enter", "D")
 		for range 10 { // until one of the gateways says that it hears nothing
-			if d.wait(time.Second); strings.Contains(d.screen(), "═✗═") {
+			if d.wait(time.Second); strings.Contains(d.screen(), " ✗  ") {
 				break
 			}
 		}
 		d.has("the cause is being measured", "measuring")
-		d.hasNot("═✓═", "ROOT CAUSE")
+		d.hasNot("✓ ═", "ROOT CAUSE")
 		d.wait(2 * time.Second) // both do
-		d.has("═✗═", "ROOT CAUSE")
+		d.has("30020 ✗", "ROOT CAUSE")
 		d.hasNot("measuring")
 	})
 }
@@ -168,7 +179,7 @@ func TestTheRemedyOfADiagnosisIsAPlan(t *testing.T) {
 		d.pair.Join("rome", "milan", func(l *simulated.Link) { l.Closed = true })
 		d.wait(20 * time.Second)
 		d.keys("D")
-		d.has("LT-D020", "ROOT CAUSE", "═✗═", "c copies the first advice", "a plans: let milan dial", "rome reported at 12:0")
+		d.has("LT-D020", "ROOT CAUSE", "30020 ✗", "c  copy: ", "a  plan: let milan dial", "rome reported at 12:0")
 		d.keys("c")
 		if !strings.HasPrefix(d.clip, "firewall: allow UDP") && !strings.Contains(d.clip, "allow UDP") {
 			t.Errorf("got %q copied, want the firewall's rule", d.clip)
@@ -270,7 +281,7 @@ func TestAPeeringThatGoesWhileItIsShown(t *testing.T) {
 		d.wait(5 * time.Second)
 		d.has("Nothing is known of this peering, or no more.")
 		d.keys("x", "X", "C", "v", "y", "l", "D", "c")
-		d.has("Peerings")
+		d.has("Connections")
 		d.hasNot("Plan")
 		d.keys("esc")
 		d.has("None of these clusters has a peer")
@@ -292,7 +303,7 @@ func TestOtherWaysFromTheDashboard(t *testing.T) {
 		d.keys("esc")
 		d.has("2 contexts")
 		d.keys("/", "x", "y", "z", "enter")
-		d.has("0 of 1  filter: xyz", "No peering matches")
+		d.has("0 of 1  filter: xyz", "No connection matches")
 		d.keys("esc")
 		d.has("· untested")
 	})
@@ -333,7 +344,7 @@ func TestAReportHasAllPagesOfAPeering(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range []string{
-			"# rome/milan: untested\n", "Written by liqo-tui at 2026-", "## Details\n\n```\n", "dials UDP 172.18.0.20:30020", "## Timeline\n", "───\n", "No events since",
+			"# rome/milan: untested\n", "Written by liqo-tui at 2026-", "## Details\n\n```\n", "dials       172.18.0.20:30020", "## Timeline\n", "───\n", "No events since",
 			"## Diagnosis\n", "LT-D020 A→B  UDP between the gateways", "## Logs\n", "A rome  pod gw-milan", "B milan  pod gw-rome",
 		} {
 			if !strings.Contains(string(text), want) {
@@ -402,14 +413,17 @@ type nothingReal struct{}
 
 func (nothingReal) Play(session.Trick, [2]flows.ContextRef) string { return "" }
 
-// The banner of a demonstration takes a line of the terminal: that one is needed, too.
-func TestADemonstrationSaysHowHighATerminalItNeeds(t *testing.T) {
+// A demonstration needs no more of a terminal than the program does: on the lowest one, its mark is in the title.
+func TestADemonstrationNeedsNoHigherTerminal(t *testing.T) {
 	m := sceneModel(t, false)
 	m.options.Demo = nothingReal{}
-	for height, want := range map[int]bool{minHeight: true, minHeight + 1: false} {
+	for height, want := range map[int]bool{minHeight - 1: true, minHeight: false, minHeight + 1: false} {
 		got := ansi.Strip(feedTo(m, tea.WindowSizeMsg{Width: minWidth, Height: height}).View().Content)
-		if said := strings.Contains(strings.ReplaceAll(got, "\n", " "), "needs 40x13"); said != want {
+		if said := strings.Contains(strings.ReplaceAll(got, "\n", " "), "needs 40x12"); said != want || !strings.HasPrefix(got, " DEMO ") {
 			t.Errorf("at %d lines: got\n%s", height, got)
+		}
+		if lines := strings.Count(got, "\n") + 1; lines > height {
+			t.Errorf("at %d lines: got %d", height, lines)
 		}
 	}
 	if got := m.Summary(); !strings.HasPrefix(got, "This was a demonstration") {

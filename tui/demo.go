@@ -36,19 +36,22 @@ func (m Model) play(trick session.Trick) tea.Cmd {
 // bannerHeight is the number of lines that the demonstration's banner takes on every screen. The lowest terminal
 // has no line for it: there, the title begins with the mark.
 func (m Model) bannerHeight() int {
-	if m.options.Demo == nil {
+	if m.options.Demo == nil || m.low {
 		return 0
 	}
 	return 1
 }
 
-// bannered puts the banner above a screen.
+// demoMark is on each screen of a demonstration.
+const demoMark = " DEMO "
+
+// bannered returns a screen with the banner above it.
 func (m Model) bannered(content string) string {
-	if m.options.Demo == nil || m.width <= 0 {
+	if m.bannerHeight() == 0 || m.width <= 0 {
 		return content
 	}
 	t := m.theme
-	parts := []string{" DEMO ", "nothing is real"}
+	parts := []string{demoMark, "nothing is real"}
 	for _, c := range m.tricks() {
 		parts = append(parts, keys.Called(c.Binding)+" "+c.Help().Desc)
 	}

@@ -31,9 +31,14 @@ func connect(t *testing.T, p *flowtest.Pair, server flows.Side, service corev1.S
 	t.Helper()
 	params := flows.Defaults()
 	params.Server, params.ServiceType = server, service
+	earlier(t, p, func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) })
+}
+
+// earlier is a run before the program began.
+func earlier(t *testing.T, p *flowtest.Pair, plan func(flows.Facts) flows.Plan) {
+	t.Helper()
 	pacing := p.Pacing
 	p.Pacing = flowtest.PerObserve
-	plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) }
 	// Not the context of t, which may be of another bubble than the pair.
 	ctx := context.Background()
 	if err := engine.Run(ctx, plan, p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
@@ -47,7 +52,7 @@ func TestAClusterThatStopsAnsweringIsAStateOfItsSide(t *testing.T) {
 	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
 		d.wait(5 * time.Second)
-		d.has("Live", "A says connected, B says not answering", "does not answer", "sees rome's pods")
+		d.has("Live", "A says tunnel up, B says not answering", "does not answer", "seen as")
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = nil })
 		d.wait(3 * time.Second)
 		d.has("untested: each gateway gets answers")
@@ -94,7 +99,7 @@ func TestALostConnectionIsSeen(t *testing.T) {
 	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
 		d.wait(12 * time.Second)
-		d.has("both sides say: down", "no handshake")
+		d.has("both sides say: down", "none yet")
 		for _, o := range d.pair.A.Objects() {
 			if o.GetObjectKind().GroupVersionKind().Kind == "GatewayClient" {
 				d.pair.A.Remove(o)
@@ -122,7 +127,7 @@ func TestALossyConnectionIsDegraded(t *testing.T) {
 		w.replace("kind-milan", reporting{p.B, func(r *wire.Report) { r.Loss, r.Since = 0.2, new(r.At.Add(-time.Hour)) }})
 		return session.Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
 	}, func(t *testing.T, d *driver) {
-		d.has("A says connected, B says degraded", "! degraded", "20% of the pings are lost")
+		d.has("A says tunnel up, B says degraded", "! degraded", "20% of the pings are lost")
 	})
 }
 

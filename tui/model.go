@@ -24,8 +24,11 @@ type Model struct {
 	help    help.Model
 
 	width, height int
-	clock         time.Time // as of the latest message that told it
-	ticks         time.Time // when the next tickMsg comes; zero: none is under way
+	light         bool      // the terminal's background
+	fewColours    bool      // it has at most 16
+	low           bool      // the terminal has no line for the banner of a demonstration
+	clock         time.Time // the time in the latest message that has a time
+	ticks         time.Time // when the next tickMsg comes; zero: no tick was requested
 
 	fleet session.Fleet
 	feed  feed // of the fleet's observers

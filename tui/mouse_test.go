@@ -80,7 +80,7 @@ func TestClicksOnTheDashboard(t *testing.T) {
 		if got := m.dashboard.Subject(); got.ID != board.PairOf("rome", "turin") {
 			t.Errorf("%v: after sorting %v is selected, want still turin's", size, got.ID)
 		}
-		click("A→B")
+		click("RTT")
 		if got := m.dashboard.Board.Order; got.By != board.ByLatency {
 			t.Errorf("%v: got order %+v, want by latency", size, got)
 		}

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -290,6 +291,7 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.hasNot("Its content is known only after that")
 		d.keys("g")
 		d.has("create liqo-tui operator", "create definitions of Liqo's API", "B milan")
+		d.keys("pgdown")
 		d.has("The addresses that milan will use for rome's pods are known after the installation")
 		for range 20 { // each step shows what it applies, also what a whole installation consists of
 			if regexp.MustCompile(`(▸|> ).*definitions of Liqo`).MatchString(d.screen()) {
@@ -380,12 +382,73 @@ func TestAnImageThatFailsLeadsToItsSetting(t *testing.T) {
 }
 
 func TestWhatIsNotRemovedAgainIsSaid(t *testing.T) {
-	inWorld(t, fresh(func(p *flowtest.Pair, _ *world) { p.B.Bare() }), func(_ *testing.T, d *driver) {
+	prepare := func(p *flowtest.Pair, _ *world) {
+		p.B.Bare()
+		p.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
+	}
+	inWorld(t, fresh(prepare), func(_ *testing.T, d *driver) {
 		d.keys("enter", "down", "enter", "enter", "enter", "a", "y")
 		d.wait(2 * time.Second)
 		d.keys("ctrl+c")
 		d.wait(2 * time.Second)
-		d.has("stopped", "remove what was applied, but for the operator")
+		d.has("stopped", "continue")
+		d.hasNot("remove") // there is only the operator
+		d.keys("c")
+		d.wait(8 * time.Second)
+		d.keys("ctrl+c")
+		d.wait(2 * time.Second)
+		d.has("stopped", "objects that the run has created, but not the operator")
+	})
+}
+
+// A run that fails on clusters which were connected before takes back only what it has created.
+func TestARunTakesBackOnlyWhatItHasCreated(t *testing.T) {
+	prepare := func(p *flowtest.Pair) {
+		connectedPair(t)(p)
+		disconnect := func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) }
+		earlier(t, p, disconnect)
+		p.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
+	}
+	inBubble(t, session.Options{Timeout: 20 * time.Second}, prepare, func(t *testing.T, d *driver) {
+		before := [2][]string{d.pair.A.Names(), d.pair.B.Names()}
+		d.keys("a", "y")
+		d.wait(30 * time.Second)
+		d.has("LT-E041", "x  remove the 4 objects that the run has created")
+		d.keys("x")
+		d.has("remove what was created", "4 to delete", "kept: it existed before the run", "What existed before the run stays")
+		d.hasNot("network reset", "copy")
+		d.keys("a")
+		d.has("Yes, remove")
+		d.hasNot("The connection ends")
+		d.keys("n", "esc") // back to the end of the run
+		d.has("x  remove the 4 objects that the run has created")
+		d.keys("x", "a", "y")
+		d.wait(30 * time.Second)
+		d.at(wizard.Live)
+		if got := [2][]string{d.pair.A.Names(), d.pair.B.Names()}; !reflect.DeepEqual(got, before) {
+			t.Errorf("got %q, want what was there before the run: %q", got, before)
+		}
+		if got := d.model.Summary(); strings.Contains(got, "no longer connected") {
+			t.Errorf("got summary %q", got)
+		}
+	})
+}
+
+// The end of the program names the command of the run, whatever was looked at since.
+func TestADeclinedRemovalIsNotContinued(t *testing.T) {
+	inBubble(t, session.Options{}, connecting, func(t *testing.T, d *driver) {
+		d.keys("a", "y")
+		d.wait(2 * time.Second)
+		d.keys("ctrl+c")
+		d.wait(time.Second)
+		d.has("objects that the run has created")
+		d.keys("x")
+		d.has("network reset", "forget each other") // all of the connection: the command does the same
+		d.keys("a", "n")
+		lines := strings.Split(d.model.Summary(), "\n")
+		if len(lines) != 3 || !strings.HasPrefix(lines[1], "Continue: liqo-tui network connect") || !strings.HasPrefix(lines[2], "Remove the whole connection: liqo-tui network reset") {
+			t.Errorf("got %q", lines)
+		}
 	})
 }
 

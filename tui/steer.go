@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"time"
+
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -42,7 +44,7 @@ func (m Model) steer() (Model, tea.Cmd) {
 	unread := m.onBoard() && !m.dashboard.Detail && (len(m.fleet.Problems) > 0 || len(m.fleet.Members) == 0)
 	if (m.wizard.Step == wizard.Clusters || unread) && !m.fleet.Listing {
 		m.fleet.Listing = true
-		cmds = append(cmds, m.list(m.fleet.Listed))
+		cmds = append(cmds, m.list(relistInterval-m.clock.Sub(m.fleet.Listed)))
 	}
 	interests := m.interests()
 	for _, known := range m.fleet.Members {
@@ -71,11 +73,11 @@ func (m Model) steer() (Model, tea.Cmd) {
 	return m, tea.Batch(cmds...)
 }
 
-// list is a command that reads the kubeconfig files.
-func (m Model) list(again bool) tea.Cmd {
+// list is a command that reads the kubeconfig files after a while.
+func (m Model) list(after time.Duration) tea.Cmd {
 	backend, added, ctx := m.options.Backend, m.fleet.Added, m.ctx
 	return func() tea.Msg {
-		if again && !sleep.For(ctx, relistInterval) {
+		if !sleep.For(ctx, after) {
 			return nil
 		}
 		contexts, problems := backend.Contexts(added)
@@ -94,7 +96,7 @@ func (m Model) updateContexts(msg contextsMsg) (Model, tea.Cmd) {
 	m, msg = m.added(msg)
 	var gone []session.Member
 	m.fleet, gone = m.fleet.Relist(msg.contexts, m.wizard.Works)
-	m.fleet.Problems, m.fleet.Listed, m.fleet.Listing = msg.problems, true, false
+	m.fleet.Problems, m.fleet.Listed, m.fleet.Listing = msg.problems, m.clock, false
 	var cmds []tea.Cmd
 	for _, c := range gone {
 		if c.Watch.On() {

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/tui/board"
@@ -131,6 +132,7 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 	case startMsg:
 		return m.start()
 	case tea.WindowSizeMsg:
+		m.low = msg.Height == minHeight
 		msg.Height -= m.bannerHeight()
 		m.width, m.height = msg.Width, msg.Height
 		return m.tell(msg)
@@ -173,7 +175,7 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 	case session.AddFileMsg:
 		m.fleet.Added = append(slices.Clip(m.fleet.Added), string(msg))
 		m.fleet.Listing = true
-		return m, m.list(false)
+		return m, m.list(0)
 	case globalMsg:
 		return m.act(msg)
 	case session.Trick:
@@ -181,8 +183,11 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 	case tea.PasteMsg:
 		return m.paste(msg)
 	case tea.BackgroundColorMsg:
-		m.theme = m.options.Theme(!msg.IsDark())
-		m.help = newHelp(m.theme)
+		m.light = !msg.IsDark()
+		return m.themed(), nil
+	case tea.ColorProfileMsg:
+		m.fewColours = msg.Profile < colorprofile.ANSI256
+		return m.themed(), nil
 	case tea.MouseClickMsg:
 		return m.updateClick(msg)
 	case tea.MouseWheelMsg:
@@ -196,9 +201,19 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 	return m, nil
 }
 
-// tell gives a message to whom it is for, and takes at once what that one asks
-// for. What is made by commands and keys is for the room that is shown; each
-// room knows its own other messages.
+// themed sets the theme for what is known of the terminal.
+func (m Model) themed() Model {
+	m.theme = m.options.Theme(m.light)
+	if m.fewColours {
+		m.theme = m.theme.Reversing()
+	}
+	m.help = newHelp(m.theme)
+	return m
+}
+
+// tell passes a message to the room that handles it, and then handles the messages that the
+// room has posted. Messages of commands and keys go to the shown room. Each room knows its
+// own other messages.
 func (m Model) tell(msg tea.Msg) (Model, tea.Cmd) {
 	var posted []tea.Msg
 	e := m.env()
@@ -259,7 +274,7 @@ func (m Model) start() (Model, tea.Cmd) {
 		return m, next // steer reads them
 	}
 	m.fleet.Listing = true
-	return m, tea.Batch(next, m.list(false))
+	return m, tea.Batch(next, m.list(0))
 }
 
 // ages returns the time after which the screen has to change although nothing happens; 0

@@ -74,13 +74,13 @@ func TestConnecting(t *testing.T) {
 				d.keys(yes[1:]...)
 				d.has("Apply", "of 13 done", "ctrl+c stop")
 				d.wait(30 * time.Second)
-				d.has("Live", "untested: each gateway gets answers", "sees milan's pods 10.244.0.0/16 as 253.18.0.0/16")
+				d.has("Live", "untested: each gateway gets answers", "253.18.0.0/16")
 				d.hasNot("to see them")
 				d.keys("q")
 				if !d.quit || d.model.Err() != nil || !d.model.Changed() {
 					t.Errorf("got quit %v, error %v, changed %v", d.quit, d.model.Err(), d.model.Changed())
 				}
-				if got := d.model.Summary(); !strings.Contains(got, "rome says: connected; milan says: connected") {
+				if got := d.model.Summary(); !strings.Contains(got, "rome says: tunnel up; milan says: tunnel up") {
 					t.Errorf("got summary %q", got)
 				}
 			})

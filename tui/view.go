@@ -175,7 +175,7 @@ func (m Model) content() string {
 	case m.width <= 0 || m.height <= 0:
 		return "" // the size is not known yet
 	case m.tiny():
-		text := fmt.Sprintf("%s (liqo-tui needs %dx%d)", m.room().Gist(m.env()), minWidth, minHeight+m.bannerHeight())
+		text := fmt.Sprintf("%s (liqo-tui needs %dx%d)", m.room().Gist(m.env()), minWidth, minHeight)
 		lines := m.theme.Wrap(text, m.width, 0)
 		return strings.Join(lines[:min(len(lines), m.height)], "\n")
 	}
@@ -240,9 +240,13 @@ func (m Model) titleLine() string {
 	if !m.showHelp {
 		what, right = m.room().Title(m.env()), m.room().Progress(m.env())
 	}
-	left := t.Title.Render("liqo-tui") + "  " + what
+	mark := ""
+	if m.options.Demo != nil && m.low {
+		mark = t.Cursor.Render(demoMark) + " "
+	}
+	left := mark + t.Title.Render("liqo-tui") + "  " + what
 	if room := m.width - draw.Cells(right) - 2; draw.Cells(left) > room {
-		left = t.Fit(what, max(0, room))
+		left = mark + t.Fit(what, max(0, room-draw.Cells(mark)))
 	}
 	return draw.Pad(left, m.width-draw.Cells(right)) + right
 }
@@ -293,7 +297,7 @@ func (m Model) helpText() []string {
 	if m.onBoard() {
 		return append(lines, m.dashboard.Legend(m.env())...)
 	}
-	lines = append(lines, t.Wrap("A is the local cluster, B the remote one. A gateway is connected when the other one answers its pings; whether pods reach each other, packets of pods tell.", m.width, 0)...)
+	lines = append(lines, t.Wrap("A is the local cluster, B the remote one. A tunnel is up when the gateways answer each other's pings. The clusters are connected when packets of pods pass, too.", m.width, 0)...)
 	if command := m.wizard.CommandLine(m.env()); command != "" {
 		lines = append(lines, "", "The same as a command:")
 		lines = append(lines, t.Command("  ", command, m.width)...)

@@ -240,7 +240,7 @@ func (w *watch) look(length time.Duration, broken bool) {
 // state is what the list says of the peering, and what is wrong with that.
 func (w *watch) state(screen string, since time.Duration) (says, wrong string) {
 	for line := range strings.Lines(screen) {
-		row, ok := strings.CutPrefix(line, "▸ ")
+		row, ok := strings.CutPrefix(strings.TrimPrefix(line, "│ "), "▸ ")
 		if !ok {
 			continue
 		}

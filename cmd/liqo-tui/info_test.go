@@ -36,6 +36,29 @@ func connectionOf(value networkingv1beta1.ConnectionStatusValue, at time.Time, r
 	return flows.ClusterFacts{ID: "rome", Software: flows.Liqo, Configurations: []networkingv1beta1.Configuration{conf}, Connections: []networkingv1beta1.Connection{c}, Clients: []networkingv1beta1.GatewayClient{{ObjectMeta: meta}}}
 }
 
+// An MTU that the gateways find is shown with its present value: the same that check and the dashboard name.
+func TestInfoSaysWhichMTUIsInForce(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for want, c := range map[string]struct {
+		chosen int
+		report *wire.Report
+	}{
+		"MTU auto (1428 now)": {wire.MaxMTU, &wire.Report{At: now, Interval: 10, MTU: 1440, PathMTU: 1428}},
+		"MTU 1340":            {1340, &wire.Report{At: now, Interval: 10, MTU: 1340, PathMTU: 1420}},
+		"MTU 9000":            {wire.MaxMTU, nil}, // Liqo's gateways take it as it is
+	} {
+		facts := connectionOf(networkingv1beta1.Connected, now, c.report)
+		facts.Clients[0].Spec.MTU = c.chosen
+		var text bytes.Buffer
+		if err := info.WritePeers(&text, info.Describe(facts, now)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text.String(), want+"\n") {
+			t.Errorf("want %s in\n%s", want, text.String())
+		}
+	}
+}
+
 // The pings of Liqo's gateways have a latency, and no share of lost ones.
 func TestVerifySaysWhatIsNotReported(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -69,7 +92,7 @@ func TestInfoSaysWhatIsNotReported(t *testing.T) {
 	}{
 		"Liqo's gateway": {
 			connectionOf(networkingv1beta1.Connected, now, nil),
-			[]string{"State       connected, no pod traffic seen yet: the peer's gateway answers", "Lost pings  not reported by Liqo's gateway", "Traffic     not reported by Liqo's gateway"},
+			[]string{"State       untested: the peer's gateway answers", "Lost pings  not reported by Liqo's gateway", "Traffic     not reported by Liqo's gateway"},
 			[]string{"%", "bytes", "no reason"},
 			[]string{`"loss": null`, `"receivedBytes": null`, `"sentBytes": null`},
 			"null",
@@ -83,7 +106,7 @@ func TestInfoSaysWhatIsNotReported(t *testing.T) {
 		},
 		"ours, connected": {
 			connectionOf(networkingv1beta1.Connected, now, &wire.Report{At: now, Interval: 10, Message: "the peer's gateway answers pings"}),
-			[]string{"Lost pings  0%", "Traffic     0 bytes received, 0 sent", "State       connected, no pod traffic seen yet: "},
+			[]string{"Lost pings  0%", "Traffic     0 bytes received, 0 sent", "State       untested: "},
 			[]string{"not reported"},
 			[]string{`"loss": 0,`, `"receivedBytes": 0`, `"sentBytes": 0`},
 			"0",

@@ -113,17 +113,9 @@ func (v Verdict) Health() Health {
 	return HealthUnknown
 }
 
-// Title is the state, for places with room for more than a word.
-func (v Verdict) Title() string {
-	if v.State == Untested {
-		return "connected, no pod traffic seen yet"
-	}
-	return v.State.String()
-}
-
-// Together combines the reports of both ends. The worse state counts. If one end can't be
-// asked, the present measurements of the other still count. tested is the last test from
-// pod to pod, nil if none is known.
+// Together combines the reports of both ends. The worse state counts. If one end can't be observed,
+// the present reports of the other end still count. tested is the last test from pod to pod; nil if
+// none is known.
 func Together(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 	worst := Verdict{State: Connected}
 	said := 0
@@ -136,7 +128,7 @@ func Together(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 			v = Verdict{State: Unreachable, Why: fmt.Sprintf("%s: %s", e.ID, e.Problem), Since: e.Silent}
 			if other.Fresh(now) {
 				state, _ := other.Reading.State(now)
-				v.Why += fmt.Sprintf("; %s says %s", other.ID, state)
+				v.Why += fmt.Sprintf("; %s says %s", other.ID, state.Word())
 			}
 		case other.Reading.Role != "" && other.Says() && e.Reading.Role == "":
 			v = Verdict{State: OneSided, Why: fmt.Sprintf("%s has a gateway for it, %s has none", other.ID, e.ID)}

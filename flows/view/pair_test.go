@@ -68,7 +68,7 @@ func TestTheStateOfAPeeringComesFromBothSides(t *testing.T) {
 		"one is still connecting":           {a: a(dialling, now), b: b(up, now), want: Connecting, why: "rome:"},
 		"one loses pings":                   {a: a(up, now), b: lossy, want: Degraded, why: "milan: connected, but 20%"},
 		"one has gone quiet":                {a: a(up, now), b: b(up, old), want: Stale, why: "milan: it said Connected 1m0s ago"},
-		"one's API server does not answer":  {a: a(up, now), b: quiet, want: Unreachable, why: "milan: i/o timeout; rome says connected"},
+		"one's API server does not answer":  {a: a(up, now), b: quiet, want: Unreachable, why: "milan: i/o timeout; rome says tunnel up"},
 		"a tunnel that is down outranks it": {a: a(broken, now), b: quiet, want: Down, why: "rome:"},
 		"the other is old news then":        {a: a(up, old), b: quiet, want: Unreachable, why: "milan: i/o timeout"},
 		"one has no gateway":                {a: a(broken, now), b: configured, want: Down, why: "rome:"},

@@ -49,9 +49,10 @@ type source struct {
 // All other parts of the model are values. The board is changed in place, but only by
 // Update.
 type board struct {
-	began   time.Time
-	now     time.Time
-	sources []source
+	began     time.Time
+	beginning string // what began then
+	now       time.Time
+	sources   []source
 	// owner is the index of the source whose readings count for a cluster. Several contexts
 	// may lead to the same cluster.
 	owner map[wire.ClusterID]int
@@ -76,8 +77,14 @@ type board struct {
 	hides bool
 }
 
+// What can begin before the first news.
+const (
+	watching   = "watching"
+	simulation = "the simulation" // in a demonstration, before the program
+)
+
 func newBoard(contexts []flows.ContextRef, now time.Time) *board {
-	b := &board{began: now, now: now, owner: map[wire.ClusterID]int{}, worked: map[[2]flows.ContextRef]bool{}, tests: map[pairID]*verify.Result{}, Rows: map[pairID]*peering{}, Order: order{By: ByStatus}}
+	b := &board{began: now, beginning: watching, now: now, owner: map[wire.ClusterID]int{}, worked: map[[2]flows.ContextRef]bool{}, tests: map[pairID]*verify.Result{}, Rows: map[pairID]*peering{}, Order: order{By: ByStatus}}
 	b.choose(contexts)
 	return b
 }

@@ -33,12 +33,9 @@ const (
 	pointerCells   = 2  // before each row
 	stateCells     = 16 // "unreachable 59m" after its glyph
 	latencyCells   = 8
-	ageCells       = 5
-	serverCells    = 4
-	sparkCells     = 1 + 2*minute
-	trafficCells   = 14
+	sparkCells     = 2 + 2*minute // with a space on both sides
+	trafficCells   = 9
 	lossCells      = 6
-	flapCells      = 6
 	handshakeCells = 10
 	mtuCells       = 6
 	endpointCells  = 24
@@ -49,6 +46,8 @@ const (
 	// bucket. A sparkline shows at most a quarter of an hour.
 	minute    = int(time.Minute / session.Bucket)
 	mostSpark = 15 * minute
+	// morePast are the cells of the past that matter more than the columns with the highest ranks.
+	morePast = 4 * minute
 )
 
 // tableFor drops the columns with the highest ranks until both names have room. A wide
@@ -56,10 +55,12 @@ const (
 func tableFor(t draw.Theme, width int, wide bool) table {
 	status := tableColumn{title: "STATUS", means: "how it is, and for how long", width: draw.Cells(t.Glyphs[draw.OK]) + 1 + stateCells, sorts: true, by: ByStatus}
 	room := width - pointerCells - status.width - latencyCells
-	if room < 2*(leastName+1) {
-		return table{status, bothNames(t, max(1, room)), latencyColumn(flows.A, "A"+t.To+"B")}
+	apart := arrowCells(t) + 1
+	least := 2*leastName + apart
+	if room < least {
+		return table{status, namesColumn(t, max(1, room)), latencyColumn()}
 	}
-	room -= 2 * (leastName + 1)
+	room -= least
 	columns, fitting := columnsOf(t, sparkCells), 0
 	// The first column that does not fit ends the table, so the order in which columns
 	// are dropped never changes.
@@ -73,15 +74,20 @@ func tableFor(t draw.Theme, width int, wide bool) table {
 		fit(len(columns) - 1)
 	}
 	fit(narrowRanks)
-	name := min(mostName, leastName+1+room/2)
-	room -= 2 * (name - leastName - 1)
-	if fitting == narrowRanks {
+	names := min(2*mostName+apart, least+room)
+	if fitting == narrowRanks { // names and the past share what is left
+		names = min(names, least+room/2)
+	}
+	room -= names - least
+	past := min(room, morePast)
+	if room -= past; fitting == narrowRanks {
 		fit(len(columns) - 1)
 	}
-	if fitting >= sparkRank { // what is left shows more of the past
-		columns = columnsOf(t, min(mostSpark+1, sparkCells+room/minute*minute))
+	room += past
+	if fitting >= sparkRank { // the remaining cells show more of the past
+		columns = columnsOf(t, min(mostSpark+2, sparkCells+room/minute*minute))
 	}
-	all := table{status, nameColumn(t, flows.A, name), nameColumn(t, flows.B, name)}
+	all := table{status, namesColumn(t, names)}
 	for _, c := range columns {
 		if c.rank <= fitting {
 			all = append(all, c)
@@ -97,30 +103,36 @@ func tableFor(t draw.Theme, width int, wide bool) table {
 // narrowRanks is the highest rank of the columns that matter more than long names,
 // unless the list is wide. sparkRank is the rank of the column with the past.
 const (
-	narrowRanks = 7
-	sparkRank   = 4
+	narrowRanks = 4
+	sparkRank   = 1
 )
 
 // columnsOf returns the columns after the names, from left to right. spark is the
 // number of cells for the past.
 func columnsOf(t draw.Theme, spark int) table {
-	back := latencyColumn(flows.B, "B"+t.To+"A")
-	back.rank = 1
+	traffic := func(rank int, title, means string, rate func(session.Rate) float64) tableColumn {
+		return tableColumn{rank: rank, title: title, means: means, width: trafficCells, right: true, sorts: true, by: byThroughput, text: func(p *peering, now time.Time) string {
+			if r := p.traffic(now); r.Known {
+				if first, _ := p.order(); first == flows.B {
+					r.Received, r.Sent = r.Sent, r.Received
+				}
+				return draw.PerSecond(rate(r))
+			}
+			return "-"
+		}}
+	}
 	return table{
-		{rank: 3, title: "SRV", means: "whose gateway is the server, and is dialled", width: serverCells, text: serverText},
-		latencyColumn(flows.A, "RTT A"+t.To+"B"),
-		back,
-		{rank: sparkRank, title: fmt.Sprintf("  RTT %d min", (spark-1)/minute), means: "round trips until now, a sign for each " + session.Bucket.String(), width: spark, text: func(p *peering, now time.Time) string {
-			points := p.measured(now, spark-1)
+		latencyColumn(),
+		{rank: sparkRank, title: fmt.Sprintf(" last %d min", (spark-2)/minute), means: "round trips until now, a sign for each " + session.Bucket.String(), width: spark, text: func(p *peering, now time.Time) string {
+			points := p.measured(now, spark-2)
 			return " " + t.SparkRTT(session.RoundTrips(points), session.Lost(points))
 		}},
-		{rank: 6, title: "LOSS", means: "the share of pings without an answer", width: lossCells, right: true, text: lossText},
-		{rank: 5, title: "RX/s   TX/s", means: "bytes that A receives and sends", width: trafficCells, right: true, sorts: true, by: byThroughput, text: trafficText},
-		{rank: 7, title: "FLAPS", means: "outages seen in the last 24 hours", width: flapCells, right: true, text: func(p *peering, now time.Time) string { return fmt.Sprint(p.flapCount(now)) }},
-		{rank: 2, title: "AGE", means: "how old its gateways are", width: ageCells, right: true, sorts: true, by: byAge, text: ageText},
-		{rank: 8, title: "HANDSHAKE", means: "how long ago keys were exchanged last", width: handshakeCells, right: true, text: handshakeText},
-		{rank: 9, title: "MTU", means: "bytes of the longest packet", width: mtuCells, right: true, text: mtuText},
-		{rank: 10, title: " ENDPOINT", means: "the address that is dialled", width: endpointCells, text: func(p *peering, _ time.Time) string { return " " + t.Plain(p.endpoint()) }},
+		{rank: 2, title: "LOSS", means: "the share of pings without an answer", width: lossCells, right: true, text: lossText},
+		traffic(3, "IN/s", "bytes that the first of both receives", func(r session.Rate) float64 { return r.Received }),
+		traffic(4, "OUT/s", "bytes that the first of both sends", func(r session.Rate) float64 { return r.Sent }),
+		{rank: 5, title: "HANDSHAKE", means: "how long ago keys were exchanged last", width: handshakeCells, right: true, text: handshakeText},
+		{rank: 6, title: "MTU", means: "bytes of the longest packet", width: mtuCells, right: true, text: mtuText},
+		{rank: 7, title: " ENDPOINT", means: "the address that is dialled", width: endpointCells, text: func(p *peering, _ time.Time) string { return " " + t.Plain(p.endpoint()) }},
 	}
 }
 
@@ -128,45 +140,43 @@ func (c table) ranked(rank int) tableColumn {
 	return c[slices.IndexFunc(c, func(column tableColumn) bool { return column.rank == rank })]
 }
 
-func latencyColumn(s flows.Side, title string) tableColumn {
+func latencyColumn() tableColumn {
 	return tableColumn{
-		title: title, means: "the latest round trip, by " + s.String() + "'s gateway", width: latencyCells, right: true, sorts: s == flows.A, by: ByLatency,
-		text: func(p *peering, now time.Time) string { return draw.Latency(p.roundTrip(s, now)) },
+		title: "RTT", means: "the latest round trip", width: latencyCells, right: true, sorts: true, by: ByLatency,
+		text: func(p *peering, now time.Time) string {
+			return draw.Latency(max(p.roundTrip(flows.A, now), p.roundTrip(flows.B, now)))
+		},
 	}
 }
 
-func nameColumn(t draw.Theme, s flows.Side, width int) tableColumn {
-	return tableColumn{title: s.String(), means: [2]string{"the cluster that commands call local", "the one that they call remote"}[s], width: width, sorts: s == flows.A, by: byName, text: func(p *peering, _ time.Time) string {
-		return t.Middle(t.Plain(string(p.ends[s].ID)), width-1)
+// arrowCells is the width of the arrow between two names.
+func arrowCells(t draw.Theme) int { return draw.Cells(t.To) + 2 }
+
+func namesColumn(t draw.Theme, width int) tableColumn {
+	return tableColumn{title: "CONNECTION", means: "the cluster that dials, and the one that listens", width: width, sorts: true, by: byName, text: func(p *peering, _ time.Time) string {
+		first, second := p.order()
+		return pairText(t, t.Plain(string(p.ends[first].ID)), t.Plain(string(p.ends[second].ID)), width-1)
 	}}
 }
 
-// bothNames is where there is no room for two columns.
-func bothNames(t draw.Theme, width int) tableColumn {
-	return tableColumn{title: "PEERING", means: "its clusters, A and B", width: width, sorts: true, by: byName, text: func(p *peering, _ time.Time) string {
-		return t.Middle(t.Plain(string(p.ends[0].ID)+"/"+string(p.ends[1].ID)), width-1)
-	}}
-}
-
-func ageText(p *peering, now time.Time) string {
-	if at := p.created(); !at.IsZero() {
-		return draw.Minutes(now.Sub(at))
+// pairText returns both names with an arrow, in width cells. A short name leaves its room to the other one.
+func pairText(t draw.Theme, first, second string, width int) string {
+	arrow := " " + t.To + " "
+	if draw.Cells(first)+draw.Cells(second)+draw.Cells(arrow) > width { // letters matter more than space
+		arrow = t.To
 	}
-	return "-"
-}
-
-func serverText(p *peering, _ time.Time) string {
-	if s, ok := p.server(); ok {
-		return s.String()
+	room := width - draw.Cells(arrow)
+	half := room / 2
+	switch a, b := draw.Cells(first), draw.Cells(second); {
+	case a+b <= room:
+	case a <= half:
+		second = t.Middle(second, room-a)
+	case b <= half:
+		first = t.Middle(first, room-b)
+	default:
+		first, second = t.Middle(first, half), t.Middle(second, room-half)
 	}
-	return "-"
-}
-
-func trafficText(p *peering, now time.Time) string {
-	if r := p.traffic(now); r.Known {
-		return draw.PadLeft(draw.PerSecond(r.Received), trafficCells/2) + draw.PadLeft(draw.PerSecond(r.Sent), trafficCells/2)
-	}
-	return "-"
+	return first + arrow + second
 }
 
 func lossText(p *peering, now time.Time) string {
@@ -234,7 +244,7 @@ func (c table) line(t draw.Theme, p *peering, now time.Time, selected bool) stri
 	}
 	switch {
 	case selected:
-		return t.Cursor.Render(t.Pointer + " " + state + ansi.Strip(rest.String()))
+		return t.Chosen(t.Marks[draw.PairMarks[p.State]].Render(state) + rest.String())
 	case p.State == view.Stale || p.State == view.Unreachable:
 		return "  " + t.Marks[draw.PairMarks[p.State]].Render(state) + t.Faint.Render(ansi.Strip(rest.String()))
 	}

@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -204,11 +205,18 @@ func (s Screen) click(e session.Env, at session.ClickMsg) (Screen, tea.Cmd) {
 		return s, nil
 	}
 	s.filtering = false
-	if at.Y >= len(s.top(e))+s.listHeight(e) {
+	switch below := at.Y - len(s.top(e)) - s.listHeight(e); {
+	case below >= 0 && below >= s.paneHeight(e):
+		return s.turnTo(e, pageAllEvents)
+	case below >= 0:
 		return s.turnTo(e, pageOverview) // the pane below the list shows the beginning of this page
 	}
 	parts := s.layout(e)
 	row := at.Y - len(s.top(e)) - len(parts.top)
+	if edges(e) > 0 { // the frame of the list
+		row--
+		at.X -= draw.FrameCells
+	}
 	switch {
 	case row == -1 && parts.table != nil:
 		if c, ok := parts.table.at(at.X); ok && c.sorts {

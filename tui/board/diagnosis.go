@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
@@ -58,30 +57,45 @@ func remedies(results []check.Result) (text string, plan *check.Remedy) {
 // diagnosisText returns the verdict, the way of a packet, the advice, and the results with the
 // root causes first. Passed checks are shown only if the admin wants all.
 func (s Screen) diagnosisText(e session.Env, p *peering) []string {
-	t, width := e.Theme, e.Width
+	t, width := e.Theme.Framed(e.Width, e.Height), e.Width
 	results, unread, missing := s.checked(e, p)
 	var lines []string
 	if missing != "" {
 		lines = append(t.Wrap(string(missing)+" is "+s.Board.absence()+": only the other side could be checked.", width, 0), "")
 	}
-	for i, line := range t.Wrap(check.Headline(results), width-2, 0) {
-		if i == 0 {
-			line = t.State(draw.CheckMarks[check.Worst(results)], line, 0)
-		} else {
-			line = "  " + line
+	mark := draw.CheckMarks[check.Worst(results)]
+	headline := t.Wrap(check.Headline(results), t.Inside(width)-2, 0)
+	for i, line := range headline {
+		if headline[i] = "  " + line; i == 0 {
+			headline[i] = t.State(mark, line, 0)
 		}
-		lines = append(lines, line)
 	}
-	lines = append(lines, "")
-	lines = append(lines, picture(t, results, [2]wire.ClusterID{p.ends[flows.A].ID, p.ends[flows.B].ID}, "UDP "+p.endpoint(), width)...)
-	lines = append(lines, "")
+	if t.Frames() {
+		headline = t.Panel(draw.Panel{Title: t.Title.Render("Diagnosis"), Lines: headline, Mark: mark}, width, 0)
+	} else {
+		headline = append(headline, "")
+	}
+	lines = append(lines, headline...)
+	lines = append(lines, t.Connection(picture(t, results, p, width), width)...)
+	if !t.Frames() {
+		lines = append(lines, "")
+	}
 	var facts []string
 	text, plan := remedies(results)
+	var remedy []string
 	if text != "" {
-		facts = append(facts, t.Title.Render(keys.Called(e.Keys.CopyCommand))+" copies the first advice")
+		remedy = append(remedy, t.Title.Render(keys.Called(e.Keys.CopyCommand))+"  copy: "+t.Plain(text))
 	}
 	if plan != nil && missing == "" {
-		facts = append(facts, t.Title.Render(keys.Called(e.Keys.Apply))+" plans: "+plan.Means)
+		remedy = append(remedy, t.Title.Render(keys.Called(e.Keys.Apply))+"  plan: "+t.Plain(plan.Means))
+	}
+	switch {
+	case len(remedy) > 0 && t.Frames():
+		lines = append(lines, t.Panel(draw.Panel{Title: t.Title.Render("What you can do"), Lines: remedy}, width, 0)...)
+	default:
+		for _, line := range remedy {
+			lines = append(lines, t.Fit(line, width))
+		}
 	}
 	for _, end := range p.ends {
 		if at := end.Reading.At; end.Chosen && !at.IsZero() {

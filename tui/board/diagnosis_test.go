@@ -34,7 +34,7 @@ func TestEachCheckIsOfAPartOfTheWay(t *testing.T) {
 	beside := []flows.Code{check.Kinds, check.KubeProxy, check.SamePeer, check.FreeRanges, check.PodRanges, check.Policies, check.Closed, check.Allowed, check.Warnings, check.PodTraffic}
 	for _, r := range check.Diagnose(flows.Facts{}, nil) {
 		places := 0
-		for _, codes := range [][]flows.Code{ofGateway, ofTunnel, ofNodes, beside} {
+		for _, codes := range [][]flows.Code{ofServer, ofOperator, ofGateway, ofTunnel, ofNodes, beside} {
 			if slices.Contains(codes, r.ID) {
 				places++
 			}

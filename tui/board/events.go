@@ -86,10 +86,20 @@ func (l *eventLog) put(e event) {
 	l.add(e)
 }
 
-// all are the events that keep wants, the oldest first.
-func (l *eventLog) all(keep func(event) bool) []event {
+// recentEvents is the number of events among which [eventLog.recent] looks. Each frame does so.
+const recentEvents = 64
+
+// recent returns the events that were added last, the oldest first.
+func (l *eventLog) recent() []event {
+	return l.from(len(l.Events)-recentEvents, func(event) bool { return true })
+}
+
+func (l *eventLog) all(keep func(event) bool) []event { return l.from(0, keep) }
+
+// from returns the events from a position on, the oldest first.
+func (l *eventLog) from(first int, keep func(event) bool) []event {
 	var all []event
-	for i := range l.Events {
+	for i := max(0, first); i < len(l.Events); i++ {
 		e := l.Events[(l.next+i)%len(l.Events)]
 		if keep(e) {
 			all = append(all, e)

@@ -43,7 +43,7 @@ func (s Screen) saveReport(e session.Env, msg handoverMsg) {
 		e.Post(session.NoteMsg("The report was not written: nothing is left of the peering."))
 		return
 	}
-	e.Width, e.Body = reportWidth, reportHeight
+	e.Width, e.Body, e.Height = reportWidth, reportHeight, 0 // without frames
 	s.logs, s.allChecks = logsMsg(msg), true
 	if s.page != pageDiagnosis || s.Subject() != p { // the earlier observations are of another connection
 		s.looks = check.Looks{}.With(s.factsOf(e, p))

@@ -89,23 +89,13 @@ func (p *peering) measured(now time.Time, length int) []session.Point {
 	return p.History[side].Until(now, length)
 }
 
-// head returns the lines above the rows: the number of rows in each state, totals, and notices
-// about contexts. If brief is set, it leaves out the totals.
-func (l peeringList) head(t draw.Theme, width int, brief bool) []string {
+// head returns the lines above the rows: the number of rows in each state, and notices about contexts. With
+// frames, the numbers stand above the list.
+func (l peeringList) head(t draw.Theme, width int) []string {
 	b := l.board
-	var facts []string
-	for s := range view.States {
-		if n := b.counts[s]; n > 0 {
-			facts = append(facts, t.Marks[draw.PairMarks[s]].Render(fmt.Sprintf("%d %s %s", n, t.Glyphs[draw.PairMarks[s]], s)))
-		}
-	}
-	slices.Reverse(facts)
-	if l.top > 0 {
-		facts = append(facts, t.Faint.Render(fmt.Sprintf("%d rows above, g shows them", l.top)))
-	}
-	lines := t.PackApart(facts, width)
-	if !brief {
-		lines = append(lines, t.Pack(b.totals(t), width)...)
+	var lines []string
+	if !t.Frames() {
+		lines = t.PackApart(l.counts(t), width)
 	}
 	for _, text := range b.notices(t) {
 		parts := draw.Wrapped(text, width)
@@ -117,45 +107,38 @@ func (l peeringList) head(t draw.Theme, width int, brief bool) []string {
 	return lines
 }
 
-// totals returns facts about all rows, also those that the filter hides: how many contexts
-// answer, the traffic, and the age of the oldest report.
-func (b *board) totals(t draw.Theme) []string {
-	if len(b.Rows) == 0 {
-		return nil
-	}
-	answering, sum, known := 0, 0.0, 0
-	for _, s := range b.sources {
-		if s.asked && s.silent.IsZero() { // even if the cluster has no ID
-			answering++
+// counts returns the number of rows in each state, and above the first visible row.
+func (l peeringList) counts(t draw.Theme) []string {
+	var facts []string
+	for s := range view.States {
+		if n := l.board.counts[s]; n > 0 {
+			facts = append(facts, t.Marks[draw.PairMarks[s]].Render(fmt.Sprintf("%d %s %s", n, t.Glyphs[draw.PairMarks[s]], s)))
 		}
 	}
-	var oldest time.Time
-	var whose string
+	slices.Reverse(facts)
+	if l.top > 0 {
+		facts = append(facts, t.Faint.Render(fmt.Sprintf("%d rows above, g shows them", l.top)))
+	}
+	return facts
+}
+
+// traffic returns the sum of all rows, also of those that the filter hides.
+func (b *board) traffic() string {
+	sum, known := 0.0, 0
 	for _, p := range b.Rows {
 		if r := p.traffic(b.now); r.Known {
 			sum += r.Received + r.Sent
 			known++
 		}
-		for _, e := range p.ends {
-			if at := e.Reading.At; e.Chosen && !at.IsZero() && (oldest.IsZero() || at.Before(oldest) || at.Equal(oldest) && string(e.ID) < whose) {
-				oldest, whose = at, string(e.ID)
-			}
-		}
 	}
-	field := func(label, text string) string { return t.Label.Render(label+" ") + t.Plain(text) }
-	facts := []string{field("contexts", fmt.Sprintf("%d of %d answer", answering, len(b.sources)))}
-	traffic := "not known"
-	if known > 0 {
-		traffic = draw.PerSecond(sum) + "/s"
+	if known == 0 {
+		return ""
 	}
-	if known > 0 && known < len(b.Rows) {
-		traffic += fmt.Sprintf(", of %d of %d peerings", known, len(b.Rows))
+	text := "traffic " + draw.PerSecond(sum) + "/s"
+	if known < len(b.Rows) {
+		text += fmt.Sprintf(", of %d of %d connections", known, len(b.Rows))
 	}
-	facts = append(facts, field("traffic", traffic))
-	if !oldest.IsZero() {
-		facts = append(facts, field("oldest report", draw.Minutes(b.now.Sub(oldest))+" ago, by "+t.Middle(whose, mostName)))
-	}
-	return facts
+	return text
 }
 
 // noticeLines is the largest number of lines of a notice. The rows need the other lines.
@@ -226,8 +209,8 @@ type listLayout struct {
 
 func (l peeringList) layout(e session.Env, height int, wide bool) listLayout {
 	b, t, width := l.board, e.Theme, e.Width
-	lines := l.head(t, width, isLow(e))
-	if spare := height - len(lines); spare > 8 {
+	lines := l.head(t, width)
+	if spare := height - len(lines); spare > 8 && !t.Frames() {
 		lines = append(lines, "")
 	}
 	if len(b.List) == 0 {
@@ -269,8 +252,12 @@ const roomForEvents = 6
 // latestEvents returns as many events as fit, the latest first.
 func (b *board) latestEvents(t draw.Theme, width, height int) []string {
 	var lines []string
-	for _, e := range slices.Backward(b.Log.all(func(event) bool { return true })) {
-		next := append(lines, eventLines(t, e, b.names(e.id), b.now, width)...)
+	for _, e := range slices.Backward(b.Log.recent()) {
+		of := eventLines(t, e, b.names(e.id), b.now, width)
+		if t.Frames() {
+			of = []string{eventLine(t, e, b.names(e.id), b.now)}
+		}
+		next := append(lines, of...)
 		if len(next) > height {
 			break
 		}
@@ -282,6 +269,9 @@ func (b *board) latestEvents(t draw.Theme, width, height int) []string {
 // room divides the remaining height between rows and foot.
 func (b *board) room(t draw.Theme, height int) (rows int, foot []string) {
 	rows = max(1, height)
+	if t.Frames() { // events have a panel
+		return rows, nil
+	}
 	foot = b.foot(t)
 	left := rows - len(foot) - 1
 	if hides := left < len(b.List) && len(b.List) <= rows; rows <= 6 || len(foot) == 0 || hides {
@@ -302,7 +292,8 @@ func (b *board) foot(t draw.Theme) []string {
 // names returns the names of a pair in the order of its row.
 func (b *board) names(id pairID) string {
 	if p, ok := b.Rows[id]; ok {
-		return string(p.ends[0].ID) + "/" + string(p.ends[1].ID)
+		first, second := p.order()
+		return string(p.ends[first].ID) + "/" + string(p.ends[second].ID)
 	}
 	return string(id.low) + "/" + string(id.high)
 }
@@ -313,7 +304,7 @@ func (b *board) nothing() string {
 	asking := slices.ContainsFunc(b.sources, func(s source) bool { return !s.asked })
 	switch {
 	case len(b.Rows) > 0:
-		return "No peering matches the filter. Words are parts of names, or states: down, degraded, !connected. Press esc to clear it."
+		return "No connection matches the filter. Words are parts of names, or states: down, degraded, !connected. Press esc to clear it."
 	case len(b.sources) == 0:
 		return "There are no contexts to look at. Press n, then a, to add a kubeconfig file, or set KUBECONFIG before the start."
 	case !known && asking:

@@ -8,6 +8,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -76,6 +77,21 @@ func (p *peering) server() (side flows.Side, ok bool) {
 	return flows.ServerSide([2]flows.Reading{p.ends[flows.A].Reading, p.ends[flows.B].Reading})
 }
 
+// order returns both sides as screens name them: the one that dials, and the one that listens. If that is not
+// known, A comes first.
+func (p *peering) order() (first, second flows.Side) {
+	if server, ok := p.server(); ok && server == flows.A {
+		return flows.B, flows.A
+	}
+	return flows.A, flows.B
+}
+
+// title returns the names of both clusters.
+func (p *peering) title(t draw.Theme) string {
+	first, second := p.order()
+	return t.Plain(string(p.ends[first].ID) + " " + t.To + " " + string(p.ends[second].ID))
+}
+
 // created returns the time at which the older of both gateways was made; zero: not known.
 func (p *peering) created() time.Time {
 	var first time.Time
@@ -131,7 +147,7 @@ func (p *peering) handshake(now time.Time) (latest time.Time) {
 
 // mtu returns the length of the longest packet that both ends send, in bytes; 0: neither end reports it.
 func (p *peering) mtu() int {
-	a, b := p.ends[flows.A].Reading.MTU, p.ends[flows.B].Reading.MTU
+	a, b := p.ends[flows.A].Reading.Longest(), p.ends[flows.B].Reading.Longest()
 	if a == 0 || b != 0 && b < a {
 		return b
 	}

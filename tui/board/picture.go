@@ -2,19 +2,19 @@ package board
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
-	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 )
 
 // The checks about each part of a packet's way.
 var (
-	ofGateway = []flows.Code{check.Answers, check.Operator, check.Configured, check.GatewayPod, check.Fresh}
-	ofTunnel  = []flows.Code{check.SameRanges, check.Gateways, check.Endpoint, check.Keys, check.UDPPath, check.Ping, check.PathMTU, check.PacketLoss}
-	ofNodes   = []flows.Code{check.NodePaths}
+	ofServer   = []flows.Code{check.Answers}
+	ofOperator = []flows.Code{check.Operator, check.Configured}
+	ofGateway  = []flows.Code{check.GatewayPod, check.Fresh}
+	ofTunnel   = []flows.Code{check.SameRanges, check.Gateways, check.Endpoint, check.Keys, check.UDPPath, check.Ping, check.PathMTU, check.PacketLoss}
+	ofNodes    = []flows.Code{check.NodePaths, check.PodsWay}
 )
 
 // partOf returns the state of a part of the way. It follows from the checks with these
@@ -37,42 +37,37 @@ func partOf(results []check.Result, codes []flows.Code, sides ...flows.Side) dra
 	return draw.CheckMarks[worst]
 }
 
-// picture is the way of a packet from the pods of A to those of B, with what the checks
-// say of each part, the clusters, and what is dialled.
-func picture(t draw.Theme, results []check.Result, ids [2]wire.ClusterID, dialled string, width int) []string {
-	gap, gateway := 3, "gateway"
-	if width < 78 {
-		gap, gateway = 1, "gw"
-	}
-	link := func(m draw.Mark, rule string, cells int) string {
-		rule = strings.Repeat(rule, cells)
-		return t.Marks[m].Render(rule + t.Glyphs[m] + rule)
-	}
-	node := func(s flows.Side) string { return t.State(partOf(results, ofGateway, s), gateway, 0) }
-	nodes := func(s flows.Side) string {
-		m := partOf(results, ofNodes, s)
-		if m == draw.OK && partOf(results, []flows.Code{check.PodTraffic}, s) == draw.Unknown { // nodes reach the gateway, and no pod was seen to
-			m = draw.Unknown
+// picture returns the way of a packet as a picture of the connection: the parts in each cluster with their states,
+// and the tunnel.
+func picture(t draw.Theme, results []check.Result, p *peering, width int) draw.Connection {
+	c := draw.Connection{Line: partOf(results, ofTunnel, flows.A, flows.B), Notes: []string{t.Faint.Render(t.Plain("UDP " + p.endpoint()))}}
+	c.Listens, c.Known = p.server()
+	for i, e := range p.ends {
+		side := flows.Side(i)
+		pods := partOf(results, ofNodes, side)
+		if pods == draw.OK { // nodes reach the gateway, and perhaps no packet of a pod was seen
+			pods = partOf(results, []flows.Code{check.PodTraffic}, side)
 		}
-		return link(m, t.Rule, gap)
+		var states []string
+		for _, part := range []struct {
+			name string
+			is   draw.Mark
+		}{
+			{"pods", pods},
+			{"nodes", partOf(results, ofNodes, side)},
+			{"gateway", partOf(results, ofGateway, side)},
+			{"operator", partOf(results, ofOperator, side)},
+			{"API server", partOf(results, ofServer, side)},
+		} {
+			states = append(states, t.State(part.is, part.name, 0))
+			if part.is == draw.Fail || part.is == draw.Warn && c.Marks[i] != draw.Fail {
+				c.Marks[i] = part.is
+			}
+		}
+		c.Names[i], c.Lines[i] = string(e.ID), states
+		if !t.Frames() {
+			c.Lines[i] = t.PackApart(states, t.EndWidth(width))
+		}
 	}
-	before := "  pods " + nodes(flows.A) + " " + node(flows.A) + " "
-	tunnel := link(partOf(results, ofTunnel, flows.A, flows.B), t.Heavy, 2*gap)
-	way := before + tunnel + " " + node(flows.B) + " " + nodes(flows.B) + " pods"
-
-	total := draw.Cells(way)
-	names := "  " + t.Side(flows.A, t.Middle(string(ids[flows.A]), total/3), 0)
-	right := t.Side(flows.B, t.Middle(string(ids[flows.B]), total/3), 0)
-	middle := t.Faint.Render(t.Plain(dialled))
-	at := draw.Cells(before) + (draw.Cells(tunnel)-draw.Cells(middle))/2
-	lines := []string{way}
-	if at > draw.Cells(names) && at+draw.Cells(middle) < total-draw.Cells(right) {
-		names = draw.Pad(names, at) + middle
-		middle = ""
-	}
-	lines = append(lines, draw.Pad(names, total-draw.Cells(right))+right)
-	if middle != "" {
-		lines = append(lines, "  "+middle)
-	}
-	return lines
+	return c
 }

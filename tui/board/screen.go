@@ -21,9 +21,9 @@ type Screen struct {
 	Board     *board
 	list      peeringList
 	filter    keys.Line
-	filtering bool // keys go into the filter, or into the search of a page
-	wide      bool // the list has all of the screen
-	resized   int  // lines that the list was given of the pane's; negative: the other way round
+	filtering bool // keys are text for the filter, or for the search in a page
+	wide      bool // the list takes the whole screen
+	resized   int  // lines that the list has taken from the pane; negative: lines that it has given to the pane
 
 	Detail bool // a page is shown, and not the list
 	page   page
@@ -69,6 +69,9 @@ func (p page) ofAll() bool { return p == pageAllEvents || p == pageContexts }
 // was requested.
 func New(o session.Options, e session.Env) Screen {
 	b := newBoard(nil, e.Now)
+	if o.Past != nil {
+		b.beginning = simulation
+	}
 	s := Screen{options: o, Board: b, list: peeringList{board: b}}
 	for _, ref := range o.Contexts {
 		if s.chosen == nil {

@@ -51,7 +51,8 @@ func TestTheSelectedRowStaysUnderTheCursor(t *testing.T) {
 	line := func() (int, string) {
 		for i, text := range s.View(e) {
 			if text = ansi.Strip(text); strings.HasPrefix(text, "▸") {
-				return i, strings.Join(strings.Fields(text)[3:5], " ")
+				words := strings.Fields(text)
+				return i, words[3] + " " + words[5] // beside an arrow
 			}
 		}
 		return -1, ""
@@ -193,7 +194,7 @@ func TestAListAloneShowsWhatHappened(t *testing.T) {
 		s = s.Take(e, []News{toldBy("rome", reported("milan", flows.RoleClient, value, e.Now))})
 	}
 	s.wide = true
-	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "Latest events\n") || !strings.Contains(got, "connected (was stale)") || !strings.Contains(got, "down (was stale)") {
+	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "─ Events ─") || !strings.Contains(got, "connected (was stale)") || !strings.Contains(got, "down (was stale)") {
 		t.Errorf("got\n%s\nwant all events", got)
 	}
 }

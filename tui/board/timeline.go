@@ -111,15 +111,28 @@ func (s Screen) eventsText(e session.Env, of []*peering, keep func(event) bool) 
 	for _, ev := range slices.Backward(events) {
 		lines = append(lines, eventLines(t, ev, b.names(ev.id), b.now, e.Width)...)
 	}
-	what := "Watching since " + b.began.Format(time.DateTime)
-	if len(events) == 0 {
-		what = "No events since watching began at " + b.began.Format(time.DateTime)
+	what := "Watching since "
+	switch {
+	case len(events) == 0:
+		what = "No events since " + b.beginning + " began at "
+	case b.beginning != watching:
+		what = "Simulated since "
 	}
-	return append(lines, "", t.Faint.Render(what+"."))
+	return append(lines, "", t.Faint.Render(what+b.began.Format(time.DateTime)+"."))
+}
+
+// eventTime returns the beginning of an event's lines.
+func eventTime(e event, now time.Time) string {
+	return fmt.Sprintf("%s %s  ", e.at.Format(time.TimeOnly), draw.PadLeft(draw.Minutes(now.Sub(e.at)), 3))
+}
+
+// eventLine returns an event as one line, which may be cut.
+func eventLine(t draw.Theme, e event, names string, now time.Time) string {
+	return t.Faint.Render(eventTime(e, now)) + t.Plain(e.line(t, names))
 }
 
 func eventLines(t draw.Theme, e event, names string, now time.Time, width int) []string {
-	at := fmt.Sprintf("%s %s  ", e.at.Format(time.TimeOnly), draw.PadLeft(draw.Minutes(now.Sub(e.at)), 3))
+	at := eventTime(e, now)
 	lines := t.Wrap(e.line(t, names), width, len(at))
 	lines[0] = t.Faint.Render(at) + lines[0]
 	return lines

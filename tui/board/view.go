@@ -33,33 +33,77 @@ func isLow(e session.Env) bool { return e.Height < 20 }
 // nothing else moves.
 func body(e session.Env) int { return max(0, e.Height-session.FrameLines) }
 
-// paneHeight is how many lines the pane below the list has, with the rule above it; 0: there
-// is none. What the list has no use for is the pane's.
+// framed returns the program around the text of the list: with frames, its panel takes a part of the size.
+func framed(e session.Env) session.Env {
+	e.Theme = e.Theme.Framed(e.Width, e.Height)
+	e.Width = e.Theme.Inside(e.Width)
+	return e
+}
+
+// edges returns the number of lines around the list.
+func edges(e session.Env) int {
+	if t := e.Theme.Framed(e.Width, e.Height); t.Frames() {
+		return t.Edges()
+	}
+	return 0
+}
+
+// paneHeight returns the number of lines of the pane below the list, including the rule above it; 0
+// means no pane. The pane gets the lines that the list does not need.
 func (s Screen) paneHeight(e session.Env) int {
-	height := body(e) - len(s.top(e))
+	height := body(e) - len(s.top(e)) - s.eventsHeight(e)
 	if s.Detail || s.wide || s.list.current() == nil {
 		return 0
 	}
-	list, most := len(s.Board.List)+4, height-belowLines // with space, titles, space, the latest event
+	inner, least := framed(e), aroundRows
+	list, most := len(s.Board.List)+4, height-belowLines // with a space, the titles, a space, and the latest event
+	if inner.Theme.Frames() {
+		list = len(s.Board.List) + 1 + edges(e)
+		least = min(least, list)
+	}
 	if e.Height >= belowHeight {
 		most = int(float64(height) * listShare)
 	}
-	if list <= most { // of many rows the head has no say, and takes its time
-		list += len(s.list.head(e.Theme, e.Width, isLow(e)))
+	if list <= most { // with many rows, the head does not matter, and it takes long to make
+		list += len(s.list.head(inner.Theme, inner.Width))
 	}
 	if e.Height >= belowHeight {
 		list = min(list, most)
 	}
-	list = max(aroundRows, list+s.resized)
+	list = max(least, list+s.resized)
 	if pane := height - list; pane >= belowLines {
 		return pane
 	}
 	return 0
 }
 
-// listHeight is how many lines the list has below what stands above it.
+// eventsHeight returns the number of lines of the panel with the latest events of all connections. If there is no
+// detail, they get the lines that the list does not need.
+func (s Screen) eventsHeight(e session.Env) int {
+	n, most := len(s.Board.Log.Events), 0
+	if s.Detail || n == 0 || edges(e) == 0 {
+		return 0
+	}
+	if e.Height >= belowHeight {
+		most = max(fewEvents, (e.Height-belowHeight)/3) //nolint:mnd // a third of what a low terminal does not have
+	}
+	if s.wide {
+		inner := framed(e)
+		list := len(s.Board.List) + 1 + edges(e) + len(s.list.head(inner.Theme, inner.Width))
+		most = max(most, body(e)-len(s.top(e))-list-edges(e))
+	}
+	if most == 0 {
+		return 0
+	}
+	return edges(e) + min(n, most)
+}
+
+// fewEvents is the number of events below the list on a terminal of usual height.
+const fewEvents = 2
+
+// listHeight returns the number of lines for the list with its frame, without the lines above it.
 func (s Screen) listHeight(e session.Env) int {
-	return max(0, body(e)-len(s.top(e))-s.paneHeight(e))
+	return max(0, body(e)-len(s.top(e))-s.paneHeight(e)-s.eventsHeight(e))
 }
 
 // resize moves the border between the list and the pane by a number of lines.
@@ -74,7 +118,7 @@ func (s Screen) resize(e session.Env, by int) Screen {
 }
 
 func (s Screen) layout(e session.Env) listLayout {
-	return s.list.layout(e, s.listHeight(e), s.wide)
+	return s.list.layout(framed(e), s.listHeight(e)-edges(e), s.wide)
 }
 
 func (s Screen) top(e session.Env) []string {
@@ -118,6 +162,9 @@ func (s Screen) View(e session.Env) []string {
 	if s.Detail {
 		return e.Pane()
 	}
+	if edges(e) > 0 {
+		return s.panels(e)
+	}
 	lines := append(s.top(e), s.list.view(e, s.listHeight(e), s.wide)...)
 	pane := s.paneHeight(e)
 	if room := s.listHeight(e) - len(lines) - 1; len(s.Board.Rows) == 0 && len(s.Board.sources) > 0 && room > 1 {
@@ -132,12 +179,41 @@ func (s Screen) View(e session.Env) []string {
 	return append(lines, s.pane(e, s.list.current(), pane)...)
 }
 
-// pane is so many lines about a peering, with the rule above them.
+// panels draws the list, the detail of the selected row and the latest events in frames.
+func (s Screen) panels(e session.Env) []string {
+	inner := framed(e)
+	t, height := inner.Theme, s.listHeight(e)
+	text := s.list.view(inner, height-edges(e), s.wide)
+	if room := height - edges(e) - len(text) - 1; len(s.Board.Rows) == 0 && len(s.Board.sources) > 0 && room > 1 {
+		text = append(append(text, ""), cut(t, s.contextsText(inner), room, e.Keys.Info)...)
+	}
+	order := t.Faint.Render("by " + s.Board.Order.By.String() + s.Board.Order.mark(t))
+	lines := append(s.top(e), t.Panel(draw.Panel{Title: t.Title.Render("Connections"), Right: order, Lines: text}, e.Width, height)...)
+	if pane := s.paneHeight(e); pane > 0 {
+		below := s.pane(e, s.list.current(), pane)
+		for len(below) < pane {
+			below = append(below, "")
+		}
+		lines = append(lines, below...)
+	}
+	if events := s.eventsHeight(e); events > 0 {
+		text := s.Board.latestEvents(t, inner.Width, events-edges(e))
+		lines = append(lines, t.Panel(draw.Panel{Title: t.Title.Render("Events"), Right: t.Faint.Render(keys.Called(e.Keys.AllEvents)), Lines: text}, e.Width, events)...)
+	}
+	return lines
+}
+
+// pane returns at most height lines about a connection. Without frames, they begin with a rule.
 func (s Screen) pane(e session.Env, p *peering, height int) []string {
 	d := s.detailOf(e, p)
 	d.pane = true
-	names := string(p.ends[0].ID) + " " + e.Theme.Between + " " + string(p.ends[1].ID)
-	return append([]string{e.Theme.RuleLine(names, e.Width)}, cut(e.Theme, d.lines(e.Width, height-1), height-1, e.Keys.Enter)...)
+	switch {
+	case d.t.Frames() && height >= wholeDetail:
+		return d.lines(e.Width, height)
+	case d.t.Frames():
+		return d.summary(e.Width, height)
+	}
+	return append([]string{e.Theme.RuleLine(p.title(e.Theme), e.Width)}, cut(e.Theme, d.lines(e.Width, height-1), height-1, e.Keys.Enter)...)
 }
 
 // cut cuts lines to a height. The last line then names the key that shows all lines.
@@ -149,8 +225,11 @@ func cut(t draw.Theme, lines []string, height int, shows key.Binding) []string {
 	return append(lines[:height-1:height-1], t.Faint.Render(more))
 }
 
+// wholeDetail is the height from which on the pane has the panels of the detail.
+const wholeDetail = 32
+
 func (s Screen) detailOf(e session.Env, p *peering) detail {
-	d := detail{t: e.Theme, now: s.Board.now, p: p, log: &s.Board.Log, names: s.Board.names(p.ID), began: s.Board.began, absence: s.Board.absence()}
+	d := detail{t: e.Theme.Framed(e.Width, e.Height), now: s.Board.now, p: p, log: &s.Board.Log, names: s.Board.names(p.ID), began: s.Board.began, beginning: s.Board.beginning, absence: s.Board.absence()}
 	for i := range p.ends {
 		d.peers[i] = s.objectsOf(e, p, flows.Side(i))
 		d.lendings[i] = view.Lendings(s.clusterOf(e, p, flows.Side(i)), p.ends[1-i].ID)
@@ -163,8 +242,17 @@ func (s Screen) detailOf(e session.Env, p *peering) detail {
 	return d
 }
 
-// Heading is the line above the screen.
-func (s Screen) Heading(e session.Env) string { return e.Theme.RuleLine("", e.Width) }
+// Heading returns the line above the screen. With frames, it is the number of rows in each state.
+func (s Screen) Heading(e session.Env) string {
+	if s.Detail || edges(e) == 0 {
+		return e.Theme.RuleLine("", e.Width)
+	}
+	left, right := strings.Join(s.list.counts(e.Theme), "   "), e.Theme.Faint.Render(s.Board.traffic())
+	if room := e.Width - draw.Cells(right) - 3; draw.Cells(left) <= room { //nolint:mnd // a space at both ends, and one between
+		return " " + draw.Pad(left, e.Width-draw.Cells(right)-2) + right
+	}
+	return " " + left
+}
 
 // Progress returns the time, to the minute, so that the screen changes at most once a minute because of
 // it.
@@ -173,9 +261,11 @@ func (s Screen) Progress(e session.Env) string { return e.Theme.Faint.Render(e.N
 // Title returns the subject of the screen, and whether it is live.
 func (s Screen) Title(e session.Env) string {
 	t := e.Theme
-	title := t.Title.Render("Peerings")
+	title := t.Title.Render("Connections")
 	if p := s.Subject(); s.Detail && p != nil && !s.page.ofAll() {
-		title += t.Faint.Render(" "+t.Into+" ") + t.Side(flows.A, string(p.ends[0].ID), 0) + " " + t.Between + " " + t.Side(flows.B, string(p.ends[1].ID), 0)
+		first, second := p.order()
+		name := func(side flows.Side) string { return t.Sides[side].Render(t.Plain(string(p.ends[side].ID))) }
+		title += t.Faint.Render(" "+t.Into+" ") + name(first) + " " + t.To + " " + name(second)
 	}
 	if s.Detail && s.page != pageOverview {
 		title += t.Faint.Render(" "+t.Into+" ") + s.page.String()
@@ -197,10 +287,10 @@ func (s Screen) Gist(session.Env) string {
 			each = append(each, fmt.Sprintf("%d %s", count, view.PairState(state)))
 		}
 	}
-	return cmp.Or(strings.Join(each, ", "), "no peerings")
+	return cmp.Or(strings.Join(each, ", "), "no connections")
 }
 
 // Summary returns the text for the terminal after the end of the program.
 func (s Screen) Summary(e session.Env) string {
-	return cmp.Or(s.copied, fmt.Sprintf("%s: %s", draw.Counted(len(s.Board.Rows), "peering"), s.Gist(e)))
+	return cmp.Or(s.copied, fmt.Sprintf("%s: %s", draw.Counted(len(s.Board.Rows), "connection"), s.Gist(e)))
 }

@@ -16,12 +16,28 @@ import (
 // Curve is one line of a chart. It has a value for each bucket of time, or NaN for none.
 type Curve struct {
 	Values []float64
-	Lost   []bool // the buckets whose pings got no answer; nil: none
-	Style  Style
-	Mark   rune // draws it where there are no Braille patterns
+	// Low and High are the smallest and the largest value of each bucket, for a band around the line; nil:
+	// the line has none.
+	Low, High []float64
+	Lost      []bool // the buckets with unanswered pings; nil: none
+	Style     Style
+	Mark      rune // the character for a point on terminals without Braille patterns
 }
 
-// fewValues are the least that are a curve: of one or two, the figures beside it say more.
+// Unit says how the values of a chart are written, and which multiples of them have prefixes.
+type Unit struct {
+	text func(float64) string
+	step float64 // between two prefixes
+}
+
+// The units of charts.
+var (
+	InMilliseconds = Unit{Milliseconds, 1000}
+	InBytes        = Unit{func(v float64) string { return PerSecond(v) + "/s" }, 1024}
+)
+
+// fewValues is the smallest number of values in a curve. With one or two, the numbers beside the chart
+// say more.
 const fewValues = 3
 
 // Curved reports whether there are enough values for a curve.
@@ -35,19 +51,28 @@ func Curved(values []float64) bool {
 	return known >= fewValues
 }
 
-// Chart draws curves over the same buckets of time, back until now, into height lines of at most width
-// cells, the last one being the axis of time. Buckets without a value stay
-// empty: a line across them would be a measurement that nobody made.
-func (t Theme) Chart(curves []Curve, back time.Duration, width, height int, unit func(float64) string) []string {
-	top := ceiling(curves)
-	labels := t.scale(top, height-1, unit)
-	side := 0
-	for _, l := range labels {
-		side = max(side, Cells(l))
+// gutter is the width of the labels of a chart. It is the same in all charts, so that a moment is in the same
+// column in charts below each other.
+const gutter = 7
+
+// PlotWidth returns the number of cells of a chart's curves.
+func PlotWidth(width int) int { return max(1, width-gutter-1) }
+
+// Chart draws curves over the same buckets of time, from back until now, into height lines of at most
+// width cells. The last line is the axis of time. Buckets without a value stay empty, because a line
+// across them would pretend a measurement.
+func (t Theme) Chart(curves []Curve, back time.Duration, width, height int, unit Unit) []string {
+	plot := PlotWidth(width)
+	for i, c := range curves {
+		curves[i] = c.fitted(2 * plot) // a cell has two columns of dots
 	}
-	plot := max(1, width-side-1)
+	top := unit.ceiling(curves)
+	labels := t.scale(top, height-1, unit.text)
 	n := len(curves[0].Values)
 	lc := linechart.New(plot, height-1, 0, float64(max(1, n-1)), 0, top, linechart.WithXYSteps(0, 0))
+	for _, c := range curves {
+		t.drawBand(&lc, c)
+	}
 	for _, c := range curves {
 		t.draw(&lc, c)
 	}
@@ -56,9 +81,69 @@ func (t Theme) Chart(curves []Curve, back time.Duration, width, height int, unit
 	}
 	lines := make([]string, height-1)
 	for i := range lines {
-		lines[i] = t.Faint.Render(strings.Repeat(" ", side-Cells(labels[i]))+labels[i]+t.axis) + canvasLine(&lc.Canvas, i)
+		lines[i] = t.Faint.Render(PadLeft(labels[i], gutter)+t.axis) + canvasLine(&lc.Canvas, i)
 	}
-	return append(lines, strings.Repeat(" ", side+1)+t.Faint.Render(timeAxis(back, plot)))
+	return append(lines, strings.Repeat(" ", gutter+1)+t.Faint.Render(timeAxis(back, plot)))
+}
+
+// fitted returns the curve with at most n values. Each of them is the mean of several buckets, and the band
+// has their extremes.
+func (c Curve) fitted(n int) Curve {
+	all := len(c.Values)
+	if all <= n {
+		return c
+	}
+	low, high, lost := c.Low, c.High, c.Lost
+	if low == nil {
+		low, high = c.Values, c.Values
+	}
+	f := Curve{Values: make([]float64, n), Low: make([]float64, n), High: make([]float64, n), Style: c.Style, Mark: c.Mark}
+	if lost != nil {
+		f.Lost = make([]bool, n)
+	}
+	for i := range n {
+		sum, known := 0.0, 0
+		f.Low[i], f.High[i] = math.NaN(), math.NaN()
+		for j := i * all / n; j < (i+1)*all/n; j++ {
+			if lost != nil && lost[j] {
+				f.Lost[i] = true
+			}
+			if math.IsNaN(c.Values[j]) {
+				continue
+			}
+			if known == 0 {
+				f.Low[i], f.High[i] = low[j], high[j]
+			}
+			f.Low[i], f.High[i] = min(f.Low[i], low[j]), max(f.High[i], high[j])
+			sum, known = sum+c.Values[j], known+1
+		}
+		f.Values[i] = sum / float64(known) // NaN for none
+	}
+	return f
+}
+
+// drawBand fills the room between the extremes of a curve.
+func (t Theme) drawBand(lc *linechart.Model, c Curve) {
+	if c.Low == nil || t.ascii {
+		return
+	}
+	dots := graph.NewBrailleGrid(lc.GraphWidth(), lc.GraphHeight(), lc.MinX(), lc.MaxX(), lc.MinY(), lc.MaxY())
+	columns := 2 * lc.GraphWidth()
+	n := len(c.Low)
+	for x := range columns {
+		at := float64(x) * float64(n-1) / float64(max(1, columns-1))
+		i, share := int(at), at-math.Floor(at)
+		j := min(i+1, n-1)
+		low, high := c.Low[i]+share*(c.Low[j]-c.Low[i]), c.High[i]+share*(c.High[j]-c.High[i])
+		if math.IsNaN(low) {
+			continue
+		}
+		bottom, top := dots.GridPoint(canvas.Float64Point{X: at, Y: low}), dots.GridPoint(canvas.Float64Point{X: at, Y: high})
+		for y := min(top.Y, bottom.Y); y <= max(top.Y, bottom.Y); y++ {
+			dots.Set(canvas.Point{X: bottom.X, Y: y})
+		}
+	}
+	graph.DrawBraillePatterns(&lc.Canvas, canvas.Point{}, dots.BraillePatterns(), t.Faint.Style)
 }
 
 func (t Theme) draw(lc *linechart.Model, c Curve) {
@@ -113,7 +198,7 @@ func canvasLine(c *canvas.Model, y int) string {
 		if cell.Rune == 0 {
 			cell = canvas.NewCell(' ')
 		}
-		if cell.Style.GetForeground() != style.GetForeground() {
+		if cell.Style.GetForeground() != style.GetForeground() || cell.Style.GetFaint() != style.GetFaint() {
 			flush()
 			style = cell.Style
 		}
@@ -135,22 +220,23 @@ func Highest(all ...[]float64) (top float64) {
 	return top
 }
 
-// ceiling is a round number that no value is above.
-func ceiling(curves []Curve) float64 {
+// ceiling returns a number that is not below any value, and is round when it is written.
+func (u Unit) ceiling(curves []Curve) float64 {
 	top := 0.0
 	for _, c := range curves {
-		top = max(top, Highest(c.Values))
+		top = max(top, Highest(c.Values, c.High))
 	}
 	if top <= 0 {
 		return 1
 	}
-	magnitude := math.Pow(10, math.Floor(math.Log10(top)))
+	prefix := math.Pow(u.step, math.Floor(math.Log(top)/math.Log(u.step)))
+	magnitude := math.Pow(10, math.Floor(math.Log10(top/prefix))) * prefix
 	for _, round := range []float64{1, 1.5, 2, 3, 4, 5, 6, 8} {
 		if top <= round*magnitude {
 			return round * magnitude
 		}
 	}
-	return 10 * magnitude
+	return min(10*magnitude, prefix*u.step)
 }
 
 // scale returns the labels of a chart's lines, from the top: the ceiling, half of it if there is room,
@@ -164,10 +250,28 @@ func (t Theme) scale(top float64, height int, unit func(float64) string) []strin
 	return labels
 }
 
-// timeAxis says how far back the buckets go.
+// ticks are the times between two labels of an axis.
+var ticks = []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour}
+
+// timeAxis returns the axis of time: its beginning, round times, and now.
 func timeAxis(back time.Duration, width int) string {
 	left, right := fmt.Sprintf("-%d min", int(back.Minutes())), "now"
-	return left + strings.Repeat(" ", max(1, width-len(left)-len(right))) + right
+	const most, apart = 5, 10 // labels, and the cells for each
+	step := ticks[0]
+	for _, step = range ticks {
+		if back/step < most && int(back/step)*apart <= width {
+			break
+		}
+	}
+	line := left
+	for at := (back - 1).Truncate(step); at > 0; at -= step {
+		label := fmt.Sprintf("-%d", int(at.Minutes()))
+		column := int(float64(width-1)*(1-float64(at)/float64(back))+0.5) - len(label)/2
+		if column > len(line)+1 && column+len(label)+len(right)+1 < width {
+			line = Pad(line, column) + label
+		}
+	}
+	return line + strings.Repeat(" ", max(1, width-len(line)-len(right))) + right
 }
 
 // Spark draws values as one line of bars, from 0 to top. NaN is a gap. To compare several lines, use
@@ -187,13 +291,11 @@ func (t Theme) Spark(values []float64, top float64) string {
 	return b.String()
 }
 
-// All sparklines of round trips, in ms, have one scale, so that any two can be compared:
-// each bar stands for as many times the one below it.
-const lowRTT, highRTT = 0.3, 300
-
-// SparkRTT draws round trips in ms. NaN is a gap, but where pings were lost: nothing that
-// was measured and nothing that came back are not the same.
+// SparkRTT draws round trips in ms, compared with the middle one of the row: half of the height stands for it,
+// and twice of it has another colour. So a row shows its own changes, whether it takes 1 ms or 100. NaN is a
+// gap if nothing was measured, and has the sign of lost pings if no answer came.
 func (t Theme) SparkRTT(values []float64, lost []bool) string {
+	usual := middle(values)
 	return t.runs(len(values), func(i int) (string, Style) {
 		switch v := values[i]; {
 		case lost[i]:
@@ -201,27 +303,45 @@ func (t Theme) SparkRTT(values []float64, lost []bool) string {
 		case math.IsNaN(v):
 			return t.gap, t.Faint
 		default:
-			share := math.Log(max(v, lowRTT)/lowRTT) / math.Log(highRTT/lowRTT)
-			return t.Bars[int(min(share, 1)*float64(len(t.Bars)-1)+0.5)], t.Label
+			look := Style{}
+			if v >= slow*usual {
+				look = t.Marks[Running]
+			}
+			return t.Bars[int(min(v/(slow*usual), 1)*float64(len(t.Bars)-1)+0.5)], look
 		}
 	})
 }
 
-// RTTLegend are the signs of such a line, with what each means.
-func (t Theme) RTTLegend() [][2]string {
-	n := len(t.Bars)
-	bars := make([]float64, n)
-	for i := range bars {
-		bars[i] = lowRTT * math.Pow(highRTT/lowRTT, float64(i)/float64(n-1))
+// slow is the multiple of the usual round trip that is worth a look.
+const slow = 2
+
+// middle returns the median of the known values.
+func middle(values []float64) float64 {
+	known := make([]float64, 0, len(values))
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			known = append(known, v)
+		}
 	}
-	gap := t.SparkRTT([]float64{math.NaN()}, []bool{false})
-	if t.gap == " " {
+	if len(known) == 0 {
+		return math.NaN()
+	}
+	slices.Sort(known)
+	return known[(len(known)-1)/2]
+}
+
+// RTTLegend returns the signs in a sparkline of round trips, with their meanings.
+func (t Theme) RTTLegend() [][2]string {
+	half := t.Bars[len(t.Bars)/2]
+	gap := t.gap
+	if gap == " " {
 		gap = "a space"
 	}
 	return [][2]string{
-		{t.SparkRTT(bars, make([]bool, n)), fmt.Sprintf("from %gms or less to %gms or more, each %.1f times the one before", lowRTT, float64(highRTT), bars[1]/bars[0])},
-		{t.SparkRTT([]float64{0}, []bool{true}), "no ping was answered"},
-		{gap, "nothing was measured"},
+		{half, "as long as usual in this row"},
+		{t.Marks[Running].Render(t.Bars[len(t.Bars)-1]), "twice as long, or longer"},
+		{t.Marks[Fail].Render(t.lost), "no ping was answered"},
+		{t.Faint.Render(gap), "nothing was measured"},
 	}
 }
 
@@ -253,8 +373,9 @@ func (t Theme) runs(n int, cell func(i int) (string, Style)) string {
 	return line.String()
 }
 
-// Statistics of what was measured; ok is false if nothing was.
-func Statistics(values []float64) (mean, p95, highest float64, ok bool) {
+// Statistics returns the mean, the 95th percentile and the maximum of the values in milliseconds; ok is
+// false if there are none. The maximum is at least the latest value, whose bucket may not be among values.
+func Statistics(values []float64, latest time.Duration) (mean, p95, highest float64, ok bool) {
 	var known []float64
 	for _, v := range values {
 		if !math.IsNaN(v) {
@@ -266,5 +387,5 @@ func Statistics(values []float64) (mean, p95, highest float64, ok bool) {
 		return 0, 0, 0, false
 	}
 	slices.Sort(known)
-	return mean / float64(len(known)), known[(len(known)*95+99)/100-1], known[len(known)-1], true
+	return mean / float64(len(known)), known[(len(known)*95+99)/100-1], max(known[len(known)-1], float64(latest.Microseconds())/1000), true
 }

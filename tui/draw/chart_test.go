@@ -1,30 +1,84 @@
 package draw
 
 import (
-	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Bars of two lines mean the same: ten times as much is as much higher everywhere.
-func TestLinesOfBarsHaveOneScale(t *testing.T) {
+// A row shows its own changes, whether it takes 1 ms or 100.
+func TestALineOfBarsHasItsOwnScale(t *testing.T) {
 	theme := NewTheme(false, false)
 	const lost = -1
 	for want, values := range map[string][]float64{
-		"▁▁▁▁":  {0, 0.1, 0.3, 0.4},
-		"▂▂▂":   {1, 1.2, 0.9},
-		"▇▇█":   {150, 148, 300},
-		"·▂×▇█": {math.NaN(), 1, lost, 150, 1e6},
+		"▅▅▅▅":  {100, 100, 101, 100},
+		"▅▅▅█":  {1, 1.1, 1, 2},
+		"▅·▅×█": {1, math.NaN(), 1, lost, 150},
+		"··":    {math.NaN(), math.NaN()},
 	} {
 		marks := make([]bool, len(values))
 		for i, v := range values {
-			marks[i] = v == lost
+			if marks[i] = v == lost; marks[i] {
+				values[i] = math.NaN()
+			}
 		}
-		if got := ansi.Strip(theme.SparkRTT(values, marks)); got != want {
-			t.Errorf("%v: got %s, want %s", values, got, want)
+		got := theme.SparkRTT(values, marks)
+		if ansi.Strip(got) != want {
+			t.Errorf("%v: got %s, want %s", values, ansi.Strip(got), want)
+		}
+		if slow := strings.Contains(got, theme.Marks[Running].Render("█")); slow != strings.Contains(want, "█") {
+			t.Errorf("%v: got %q, want a colour for what takes twice as long", values, got)
+		}
+	}
+}
+
+// Charts below each other have the same moments in the same columns, and say them in round numbers.
+func TestChartsHaveOneGutterAndRoundTicks(t *testing.T) {
+	theme := NewTheme(false, false)
+	hour := make([]float64, 360)
+	for i := range hour {
+		hour[i] = float64(7 + i%3)
+	}
+	for _, test := range []struct {
+		unit  Unit
+		scale float64
+		back  time.Duration
+		top   string
+		axis  string
+	}{
+		{InMilliseconds, 1, 20 * time.Minute, "   10ms┤", "        -20 min     -15          -10         -5          now"},
+		{InBytes, 1024 * 1024, time.Hour, "10.0M/s┤", "        -60 min     -45          -30         -15         now"},
+	} {
+		values := make([]float64, len(hour))
+		for i, v := range hour {
+			values[i] = v * test.scale
+		}
+		lines := theme.Chart([]Curve{{Values: values}}, test.back, 60, 8, test.unit)
+		if got := ansi.Strip(lines[0]); !strings.HasPrefix(got, test.top) {
+			t.Errorf("got %q, want %q", got, test.top)
+		}
+		if got := ansi.Strip(lines[7]); got != test.axis {
+			t.Errorf("got\n%q, want\n%q", got, test.axis)
+		}
+		for _, line := range lines {
+			if Cells(line) > 60 {
+				t.Errorf("got %d cells: %q", Cells(line), ansi.Strip(line))
+			}
+		}
+	}
+}
+
+// More buckets than columns: the line has their means, and the band their extremes.
+func TestALongCurveKeepsItsExtremes(t *testing.T) {
+	none := math.NaN()
+	c := Curve{Values: []float64{1, 3, none, 5, none, none, 2, 100}, Lost: []bool{false, false, true, false, false, false, false, false}}.fitted(4)
+	for i, want := range []struct{ low, mean, high float64 }{{1, 2, 3}, {5, 5, 5}, {none, none, none}, {2, 51, 100}} {
+		same := func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
+		if !same(c.Low[i], want.low) || !same(c.Values[i], want.mean) || !same(c.High[i], want.high) || c.Lost[i] != (i == 1) {
+			t.Errorf("%d: got %v to %v, mean %v, lost %v, want %v", i, c.Low[i], c.High[i], c.Values[i], c.Lost[i], want)
 		}
 	}
 }
@@ -43,8 +97,8 @@ func TestBarsGoUpToTheirTop(t *testing.T) {
 func TestSignsOfALineHaveTheirColours(t *testing.T) {
 	for _, ascii := range []bool{false, true} {
 		theme := NewTheme(ascii, false)
-		fail, label := theme.Marks[Fail], theme.Label
-		want := label.Render(theme.Bars[0]+theme.Bars[0]) + fail.Render(theme.lost) + label.Render(theme.Bars[0])
+		fail, usual := theme.Marks[Fail], theme.Bars[len(theme.Bars)/2]
+		want := usual + usual + fail.Render(theme.lost) + usual
 		if got := theme.SparkRTT([]float64{0.1, 0.1, 0, 0.1}, []bool{false, false, true, false}); got != want {
 			t.Errorf("ascii %t: got %q, want %q", ascii, got, want)
 		}
@@ -67,8 +121,8 @@ func TestSignsOfALineHaveTheirColours(t *testing.T) {
 func TestAChartShowsLostPings(t *testing.T) {
 	none := math.NaN()
 	curve := Curve{Values: []float64{8, 8, none, none, 8, none, 8, 8}, Lost: []bool{false, false, true, true, false, false, false, false}, Mark: 'A'}
-	for ascii, want := range map[bool]string{false: "0┤  ××    ", true: "0|  xx    "} {
-		lines := NewTheme(ascii, false).Chart([]Curve{curve}, time.Minute, 10, 5, func(v float64) string { return fmt.Sprint(v) })
+	for ascii, want := range map[bool]string{false: "      0┤  ××    ", true: "      0|  xx    "} {
+		lines := NewTheme(ascii, false).Chart([]Curve{curve}, time.Minute, 16, 5, InMilliseconds)
 		if got := ansi.Strip(lines[3]); got != want {
 			t.Errorf("ascii %t: got %q, want %q", ascii, got, want)
 		}

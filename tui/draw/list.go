@@ -2,6 +2,8 @@ package draw
 
 import (
 	"strings"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // At returns the line with the index i; "" if there is none.
@@ -40,7 +42,23 @@ func (t Theme) Row(selected bool, row string) string {
 	return "  " + row
 }
 
-// RuleLine is a line across the screen, with a heading in it.
+// Chosen returns the selected row of a table. It keeps its colours, on a background of its own. Terminals without
+// such backgrounds reverse it.
+func (t Theme) Chosen(row string) string {
+	if t.tint.on == "" {
+		return t.Cursor.Render(t.Pointer + " " + ansi.Strip(row))
+	}
+	row = t.Label.Render(t.Pointer) + " " + row
+	return t.tint.on + strings.ReplaceAll(row, t.tint.off, t.tint.off+t.tint.on) + t.tint.off
+}
+
+// Reversing returns the theme for a terminal with at most 16 colours: a background of the 256 has no colour there.
+func (t Theme) Reversing() Theme {
+	t.tint = Style{}
+	return t
+}
+
+// RuleLine returns a line across the screen, with a heading in it.
 func (t Theme) RuleLine(heading string, width int) string {
 	if heading != "" {
 		heading = strings.Repeat(t.Rule, 2) + " " + t.Plain(heading) + " "

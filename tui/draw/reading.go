@@ -1,6 +1,7 @@
 package draw
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -8,58 +9,63 @@ import (
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// ReadingFacts are what a side says beyond its state, as short texts; ago
-// writes how long ago something was.
-func (t Theme) ReadingFacts(r flows.Reading, pod string, ago func(time.Time) string) []string {
-	var facts []string
-	add := func(known bool, format string, args ...any) {
+// EndFacts returns the facts about one end of a connection. They are the same rows on all screens. seen is the
+// peer's Configuration, which has the addresses of this end; nil if it is not known. pod is the gateway's pod.
+// ago writes how long ago a time was.
+func (t Theme) EndFacts(r flows.Reading, seen *networkingv1beta1.Configuration, pod string, ago func(time.Time) string) []Fact {
+	var facts []Fact
+	add := func(label string, known bool, format string, args ...any) {
+		value := ""
 		if known {
-			facts = append(facts, t.Plain(fmt.Sprintf(format, args...)))
+			value = t.Plain(fmt.Sprintf(format, args...))
+		}
+		facts = append(facts, Fact{label, value})
+	}
+	udp := func(address string) string { return strings.TrimPrefix(address, "UDP ") }
+	way := map[flows.Role]string{flows.RoleServer: "listens", flows.RoleClient: "dials"}[r.Role]
+	if r.Relayed {
+		way = "dials relay"
+	}
+	add(cmp.Or(way, "address"), r.Endpoint != "", "%s", udp(r.Endpoint))
+	add("hears peer", r.PeerAddress != "", "%s", r.PeerAddress)
+	if pod != "" && !r.Created.IsZero() {
+		pod += ", " + ago(r.Created)
+	}
+	add("gateway", pod != "", "%s", pod)
+	pods, as := "", ""
+	if seen != nil {
+		pods = CIDRs(seen.Spec.Remote.CIDR.Pod)
+		if as = "not assigned yet"; flows.CIDRsConfigured(seen) {
+			as = CIDRs(seen.Status.Remote.CIDR.Pod)
 		}
 	}
-	add(r.Role == flows.RoleServer && r.Endpoint != "" && !r.Relayed, "listens at %s", r.Endpoint)
-	add(r.Role == flows.RoleClient && r.Endpoint != "", "dials %s", r.Endpoint)
-	add(r.Relayed, "dials a relay at %s", r.Endpoint)
-	hears := "hears the peer at %s"
-	if r.Value != networkingv1beta1.Connected {
-		hears = "heard the peer last at %s"
+	add("pods", pods != "", "%s", pods)
+	add("seen as", as != "", "%s", as)
+	shaken := ""
+	switch {
+	case !r.Handshake.IsZero():
+		shaken = ago(r.Handshake) + " ago"
+	case r.Reported && r.Value != networkingv1beta1.Connected:
+		shaken = "none yet"
 	}
-	add(r.PeerAddress != "" && "UDP "+r.PeerAddress != r.Endpoint, hears, r.PeerAddress)
-	if !r.Handshake.IsZero() {
-		add(true, "handshake %s ago", ago(r.Handshake))
+	if r.Implementation != "" {
+		shaken = cmp.Or(shaken, "-") + " (" + r.Implementation + ")"
 	}
-	add(r.Reported && r.Handshake.IsZero() && r.Value != networkingv1beta1.Connected, "%s", check.NoHandshake(r))
+	add("handshake", shaken != "", "%s", shaken)
+	add("MTU", r.MTU != 0, "%d", r.Longest())
 	lost, known := r.Lost()
-	add(known, "loss %s", Percent(lost))
-	add(r.Reported, "received %s", byteCount(r.Received))
-	add(r.Reported, "sent %s", byteCount(r.Sent))
-	add(r.Implementation != "", "%s WireGuard", r.Implementation)
-	add(r.MTU != 0, "MTU %d", r.MTU)
-	add(pod != "", "pod %s", pod)
+	add("loss", known, "%s", Percent(lost))
+	add("in / out", r.Reported, "%s / %s", byteCount(r.Received), byteCount(r.Sent))
+	reported := ""
 	if !r.At.IsZero() {
-		add(true, "reported %s ago", ago(r.At))
+		reported = ago(r.At) + " ago"
 	}
+	add("report", reported != "", "%s", reported)
 	return facts
-}
-
-// CIDRText says as which addresses the side sees the other's.
-func CIDRText(other string, conf *networkingv1beta1.Configuration) []string {
-	if conf == nil {
-		return nil
-	}
-	if !flows.CIDRsConfigured(conf) {
-		return []string{"addresses of " + other + " are not assigned yet"}
-	}
-	own, seen := conf.Spec.Remote.CIDR, conf.Status.Remote.CIDR
-	return []string{
-		fmt.Sprintf("sees %s's pods %s as %s", other, CIDRs(own.Pod), CIDRs(seen.Pod)),
-		fmt.Sprintf("sees %s's external %s as %s", other, CIDRs(own.External), CIDRs(seen.External)),
-	}
 }
 
 // CIDRs returns ranges of addresses as one text.

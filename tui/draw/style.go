@@ -71,5 +71,5 @@ func styling(text string) int {
 // drawn reports whether screens are drawn with the character r, which is one
 // cell wide: lines and blocks, Braille patterns, and the theme's glyphs.
 func drawn(r rune) bool {
-	return '\u2500' <= r && r <= '\u259f' || '\u2800' <= r && r <= '\u28ff' || strings.ContainsRune("·…→⇄✓✗•›▸▼▲○×", r)
+	return '\u2500' <= r && r <= '\u259f' || '\u2800' <= r && r <= '\u28ff' || strings.ContainsRune("·…→⇄✓✗•›▸◂▼▲○×", r)
 }

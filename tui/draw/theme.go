@@ -29,7 +29,8 @@ const (
 // Theme has the glyphs that the terminal can show, and styles in the 16 colours of
 // every palette, as far as these colours can be read everywhere.
 type Theme struct {
-	ascii bool
+	ascii  bool
+	frames bool // panels have frames
 
 	Glyphs   [6]string // by mark
 	Between  string    // between the names of two clusters
@@ -50,8 +51,12 @@ type Theme struct {
 	Bar      string    // between two panes
 	Pointer  string    // before the selected row
 	Sorted   [2]string // after the column that rows are sorted by: down, up
+	frame    corners   // of a panel
+	Heads    [2]string // of a line to the left and to the right
 
 	Marks                         [6]Style
+	tint                          Style    // the background of the selected row; the zero value: it is reversed
+	edges                         [6]Style // of panels, by mark; not bold, because bold lines have gaps
 	Sides                         [2]Style
 	Title, Faint, selected, Label Style
 	added, removed, hunk, Cursor  Style
@@ -72,6 +77,7 @@ func NewTheme(ascii, light bool) Theme {
 		Bullets: [...]string{Pending: "·", Running: "○", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
 		Between: "⇄", Rule: "─", Heavy: "═", Ellipsis: "…", Dot: " · ", gap: "·", lost: "×", Done: "✓", Radio: [2]string{"( )", "(•)"},
 		axis: "┤", To: "→", Into: "›", Bar: "│", Pointer: "▸", Sorted: [2]string{"▼", "▲"},
+		frame: corners{"╭", "╮", "╰", "╯", "│"}, Heads: [2]string{"◂", "▸"},
 		Bars:  strings.Split("▁▂▃▄▅▆▇█", ""),
 		lane:  [...]string{Pending: "─", Running: "○", OK: "━", Warn: "!", Fail: "×", Unknown: "?"},
 		Sides: [2]Style{flows.A: colour(p.a), flows.B: colour(p.b)},
@@ -84,6 +90,8 @@ func NewTheme(ascii, light bool) Theme {
 		Pending: t.Faint, Running: colour(p.running), OK: colour(p.ok),
 		Warn: bright(p.warn), Fail: bright(p.fail), Unknown: colour(p.unknown),
 	}
+	t.edges[Warn], t.edges[Fail] = colour(p.warn), colour(p.fail)
+	t.tint = newStyle(none.Background(lipgloss.Color(p.tint)))
 	if ascii {
 		t.ascii = true
 		t.Glyphs = [...]string{Pending: "[..]", Running: "[>>]", OK: "[ok]", Warn: "[!!]", Fail: "[XX]", Unknown: "[??]"}
@@ -92,6 +100,7 @@ func NewTheme(ascii, light bool) Theme {
 		t.Radio[1], t.Heavy = "(*)", "="
 		t.Bars = strings.Split("_.-~=*^#", "")
 		t.lane = [...]string{Pending: "-", Running: "o", OK: "=", Warn: "!", Fail: "X", Unknown: "?"}
+		t.frame, t.Heads = corners{"+", "+", "+", "+", "|"}, [2]string{"<", ">"}
 		t.axis, t.To, t.Pointer, t.Sorted, t.Into, t.Bar = "|", ">", ">", [2]string{" v", " ^"}, ">", "|"
 	}
 	return t

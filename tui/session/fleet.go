@@ -16,10 +16,10 @@ import (
 // Fleet has all clusters that the program knows, in the order of the kubeconfig
 // files. It is a value: methods that change it return a new Fleet.
 type Fleet struct {
-	Members  []*Member // never changed in place: models share them
-	Problems []error   // of files
-	Added    []string  // files
-	Listed   bool      // the files were read
+	Members  []*Member // never changed in place, because copies of the model share them
+	Problems []error   // of kubeconfig files
+	Added    []string  // kubeconfig files that the admin has added
+	Listed   time.Time // when the files were read last; zero: not yet
 	Listing  bool      // they are being read
 	Watches  int       // the number of watches that were started
 }

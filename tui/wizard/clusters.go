@@ -448,7 +448,7 @@ func (s clustersScreen) head(c scene, rows []clusterRow) []string {
 		lines = append(lines, t.Label.Render("filter: ")+s.filter.View(t, c.Width-8, s.filtering))
 	}
 	switch {
-	case !c.Fleet.Listed:
+	case c.Fleet.Listed.IsZero():
 		return append(lines, "Reading the kubeconfig files"+t.Ellipsis)
 	case len(c.Fleet.Members) == 0:
 		lines = append(lines, "")

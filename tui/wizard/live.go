@@ -1,7 +1,6 @@
 package wizard
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,14 +89,10 @@ func (s liveScreen) text(c scene) []string {
 		lines = append(lines, measured[0])
 		measured = measured[1:]
 	}
-	lines = append(lines, "")
-	if width >= draw.TwoColumns {
-		half := draw.Half(width)
-		lines = append(lines, c.Theme.Beside(s.side(c, flows.A, half), s.side(c, flows.B, half), width)...)
-	} else {
-		lines = append(lines, s.side(c, flows.A, width)...)
-		lines = append(lines, "")
-		lines = append(lines, s.side(c, flows.B, width)...)
+	t := c.Theme.Framed(width, c.Height)
+	lines = append(append(lines, ""), t.Connection(s.picture(c, t), width)...)
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		lines = append(lines, t.Lending(view.Lendings(c.on(side).Good, c.id(side.Other())), c.id(side), c.id(side.Other()), width)...)
 	}
 	if len(measured) > 0 {
 		lines = append(lines, "")
@@ -126,7 +121,7 @@ func (s liveScreen) chart(c scene, room int) []string {
 	for _, w := range s.witnesses {
 		length = max(length, len(w.history.Points))
 	}
-	length = min(length, 2*(c.Width-8)) // half a cell each
+	length = min(length, 2*draw.PlotWidth(c.Width)) // a bucket takes half a cell
 	head := []string{t.Label.Render("Round trip") + t.Faint.Render(fmt.Sprintf(" between the gateways, every %s ", session.Bucket))}
 	var curves []draw.Curve
 	for i, w := range s.witnesses {
@@ -142,7 +137,7 @@ func (s liveScreen) chart(c scene, room int) []string {
 		return nil
 	}
 	back := time.Duration(length) * session.Bucket
-	return append([]string{"", strings.Join(head, " ")}, t.Chart(curves, back, c.Width, height, draw.Milliseconds)...)
+	return append([]string{"", strings.Join(head, " ")}, t.Chart(curves, back, c.Width, height, draw.InMilliseconds)...)
 }
 
 func (s liveScreen) verdict(c scene) []string {
@@ -152,14 +147,19 @@ func (s liveScreen) verdict(c scene) []string {
 	if a.word == b.word {
 		text = "both sides say: " + a.word
 	}
-	if v.State == view.Connected || v.State == view.Untested || v.State == view.Degraded && a.word == string(flows.StateConnected) && a.word == b.word {
-		why, _, _ := strings.Cut(v.Why, "; tested from pod to pod") // which the next line says
+	if v.State == view.Connected || v.State == view.Untested || v.State == view.Degraded && a.word == flows.StateConnected.Word() && a.word == b.word {
+		why, _, _ := strings.Cut(v.Why, "; tested from pod to pod") // the next line says this
 		text = v.State.String() + ": " + why
 	}
 	mark := draw.PairMarks[v.State]
 	lines := c.Theme.Wrap(c.Theme.Glyphs[mark]+" "+text, c.Width, 2)
 	for i := range lines {
 		lines[i] = c.Theme.Marks[mark].Render(lines[i])
+	}
+	for side, of := range []status{a, b} {
+		if of.why != "" && !strings.Contains(text, of.why) {
+			lines = append(lines, c.Theme.Wrap("  "+c.name(flows.Side(side))+": "+of.why, c.Width, 2)...)
+		}
 	}
 	return lines
 }
@@ -201,60 +201,57 @@ func (c scene) leftToDo() string {
 	}
 }
 
-// side is one side's view, as lines of at most width cells.
-func (s liveScreen) side(c scene, side flows.Side, width int) []string {
-	t, now, end := c.Theme, c.status(side), c.peer(side)
+// picture returns the picture of the connection, with the facts about both ends.
+func (s liveScreen) picture(c scene, t draw.Theme) draw.Connection {
+	v := s.together(c)
+	p := draw.Connection{Line: draw.PairMarks[v.State]}
+	if v.State == view.Untested { // the tunnel itself works
+		p.Line = draw.OK
+	}
+	p.Listens, p.Known = flows.ServerSide([2]flows.Reading{c.peer(flows.A).Reading(), c.peer(flows.B).Reading()})
+	for i := range p.Names {
+		side := flows.Side(i)
+		p.Names[i] = c.name(side)
+		p.Lines[i], p.Marks[i] = s.end(c, t, side)
+	}
+	return p
+}
+
+// end returns the facts about one end as a table, and the state of the end.
+func (s liveScreen) end(c scene, t draw.Theme, side flows.Side) ([]string, draw.Mark) {
+	now, width := c.status(side), t.EndWidth(c.Width)
 	mark := now.mark
 	if mark == draw.OK {
 		mark = draw.EndMark(flows.StateConnected, s.together(c).State)
 	}
-	lines := []string{
-		t.Title.Render(t.Side(side, string(c.id(side)), 0)) + "  " + t.Faint.Render(cmp.Or(string(end.Reading().Role), "no gateway")) + "  " + t.State(mark, now.word, 0),
+	r := c.peer(side).Reading()
+	pod := ""
+	if p := c.peer(side).Pod; p != nil {
+		pod = p.Name
 	}
-	add := func(text string) {
-		for _, line := range t.Wrap(text, width-2, 0) {
-			lines = append(lines, "  "+line)
+	facts := append([]draw.Fact{{Label: "round trip", Value: s.roundTrip(c, side, r)}},
+		t.EndFacts(r, c.peer(side.Other()).Configuration, pod, func(at time.Time) string { return draw.Age(c.Now.Sub(at)) })...)
+	if now.mark == draw.Unknown { // these facts are old
+		for i, f := range facts {
+			facts[i].Value = t.Faint.Render(f.Value)
 		}
 	}
-	if now.why != "" {
-		add(now.why)
-	}
-	r := end.Reading()
-	if r.Exists {
-		lines = append(lines, s.latencyLine(c, side, r))
-	}
-	ago := func(at time.Time) string { return draw.Age(c.Now.Sub(at)) }
-	for _, line := range t.Pack(t.ReadingFacts(r, "", ago), width-2) {
-		lines = append(lines, "  "+line)
-	}
-	for _, text := range draw.CIDRText(string(c.id(side.Other())), end.Configuration) {
-		add(text)
-	}
-	for _, line := range t.Lending(view.Lendings(c.on(side).Good, c.id(side.Other())), c.id(side), c.id(side.Other()), width-2) {
-		lines = append(lines, "  "+line)
-	}
-	if now.mark == draw.Unknown {
-		for i := 1; i < len(lines); i++ {
-			lines[i] = t.Faint.Render(lines[i]) // as it was when it was last known
-		}
-	}
-	return lines
+	return t.Table(append([]draw.Fact{{Label: "state", Value: t.State(mark, now.word, 0)}}, facts...), width), mark
 }
 
 // liveBuckets is the length of a side's sparkline: three minutes.
 const liveBuckets = 18
 
-// latencyLine is the latest round trip and how it was before.
-func (s liveScreen) latencyLine(c scene, side flows.Side, r flows.Reading) string {
-	value := "not measured"
-	if r.Latency > 0 {
-		value = draw.RoundTrip(r.Latency)
+// roundTrip returns the latest round trip, and the earlier ones as a sparkline; "" if none was measured.
+func (s liveScreen) roundTrip(c scene, side flows.Side, r flows.Reading) string {
+	if !r.Exists || r.Latency == 0 {
+		return ""
 	}
-	line := "  round trip " + value
-	points := s.witnesses[side].history.Until(c.Now.Add(-session.Bucket), liveBuckets) // that of now is not full yet
+	text := draw.RoundTrip(r.Latency)
+	points := s.witnesses[side].history.Until(c.Now.Add(-session.Bucket), liveBuckets) // the present bucket is not full yet
 	values := session.RoundTrips(points)
-	if _, _, highest, ok := draw.Statistics(values); ok {
-		line += "  " + c.Theme.SparkRTT(values, session.Lost(points)) + c.Theme.Faint.Render("  max "+draw.Milliseconds(highest))
+	if _, _, highest, ok := draw.Statistics(values, r.Latency); ok {
+		text += "  " + c.Theme.SparkRTT(values, session.Lost(points)) + c.Theme.Faint.Render(" max "+draw.Milliseconds(highest))
 	}
-	return line
+	return text
 }

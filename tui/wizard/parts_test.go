@@ -28,7 +28,7 @@ func TestAWitnessKeepsWhatItsSideMeasured(t *testing.T) {
 	r.At, r.Latency = now.Add(2*session.Bucket), 3*time.Millisecond
 	w = w.note(now.Add(2*session.Bucket), rome, r)
 	points := w.history.Until(now.Add(2*session.Bucket), 3)
-	if got := ansi.Strip(draw.NewTheme(true, false).SparkRTT(session.RoundTrips(points), session.Lost(points))); got != ". -" {
+	if got := ansi.Strip(draw.NewTheme(true, false).SparkRTT(session.RoundTrips(points), session.Lost(points))); got != "= #" {
 		t.Errorf("got %q, want two measurements and the gap between", got)
 	}
 	if got := len(earlier.history.Points); got != 1 {
@@ -36,6 +36,20 @@ func TestAWitnessKeepsWhatItsSideMeasured(t *testing.T) {
 	}
 	if w = w.note(now.Add(3*session.Bucket), milan, r); len(w.history.Points) != 1 {
 		t.Errorf("got %d points, want one: the others are of another cluster", len(w.history.Points))
+	}
+}
+
+// A maximum below the round trip beside it would be no maximum. The bucket of now is not in the line of bars.
+func TestTheHighestRoundTripIsNotBelowTheLatest(t *testing.T) {
+	now := flowtest.Epoch()
+	r := flows.Reading{Peer: "milan", Exists: true, Value: networkingv1beta1.Connected, At: now, Interval: 10 * time.Second, Latency: 63 * time.Millisecond}
+	w := witness{}.note(now, flows.ContextRef{}, r)
+	now = now.Add(session.Bucket)
+	r.At, r.Latency = now, 78*time.Millisecond
+	s := liveScreen{witnesses: [2]witness{w.note(now, flows.ContextRef{}, r)}}
+	c := scene{Env: session.Env{Theme: draw.NewTheme(true, false), Now: now}}
+	if got := ansi.Strip(s.roundTrip(c, flows.A, r)); !strings.HasPrefix(got, "78ms") || !strings.HasSuffix(got, " max 78ms") {
+		t.Errorf("got %q", got)
 	}
 }
 

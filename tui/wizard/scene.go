@@ -103,7 +103,7 @@ func (c scene) status(s flows.Side) status {
 		return status{draw.Unknown, "not answering", "for " + draw.Age(c.Now.Sub(side.Since)) + ": " + p.Message}
 	}
 	state, why := c.peer(s).Reading().State(c.Now)
-	return status{draw.StateMarks[state], string(state), why}
+	return status{draw.StateMarks[state], state.Word(), why}
 }
 
 func (c scene) planFor(f flows.Facts) flows.Plan {

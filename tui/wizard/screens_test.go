@@ -31,7 +31,7 @@ func around(width, height int) (e session.Env, pair [2]flows.ContextRef, posted 
 		pair[i] = c.Facts().Context
 		e.Fleet = e.Fleet.With(session.Member{Context: session.Context{Ref: pair[i]}}).Learn(pair[i], c.Facts(), e.Now)
 	}
-	e.Fleet.Listed = true
+	e.Fleet.Listed = e.Now
 	return e, pair, posted
 }
 

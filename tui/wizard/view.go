@@ -17,7 +17,7 @@ import (
 
 // Text returns the part of the screen that scrolls.
 func (w Wizard) Text(e session.Env) session.Text {
-	c := w.scene(e)
+	c, _ := w.headed(w.scene(e))
 	switch {
 	case w.Step == Preflight && w.preflight.explain:
 		return session.Text{ID: "explain", Lines: w.preflight.text(c), Height: e.Room()}
@@ -49,7 +49,8 @@ func (w Wizard) View(e session.Env) []string {
 	case Settings:
 		return w.form.view(c)
 	case Plan:
-		return w.plan.view(c)
+		below, picture := w.headed(c)
+		return append(picture, w.plan.view(below)...)
 	case Apply:
 		return w.apply.view(c)
 	case Live, Away:
@@ -143,10 +144,11 @@ func (w Wizard) Gist(e session.Env) string {
 
 // Answering returns the keys that answer the present question; nil if there is none.
 func (w Wizard) Answering(k keys.Map) []key.Binding {
+	q := w.confirm
 	switch {
-	case w.confirm == nil:
+	case q == nil:
 		return nil
-	case w.confirm.word != "":
+	case q.word != "":
 		return []key.Binding{keys.Named(k.Enter, "apply if the name is right"), keys.Named(k.Back, "no")}
 	}
 	return []key.Binding{keys.Named(k.Enter, "confirm"), k.Choose, k.Yes, k.No}

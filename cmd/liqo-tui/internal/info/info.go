@@ -110,6 +110,7 @@ type Connection struct {
 	Handshake      *time.Time `json:"handshake,omitempty"`
 	Implementation string     `json:"implementation,omitempty"`
 	MTU            int        `json:"mtu,omitempty"`
+	longest        int        // see [flows.Reading.Longest]
 	PeerAddress    string     `json:"peerAddress,omitempty"`
 	// Allow says which pods the gateway opens to the peer's pods: "all", "exported" or "none". It is
 	// missing if the gateway does not report it; then all pods are open.
@@ -163,7 +164,7 @@ func describePeer(me wire.ClusterID, p *flows.End, others []flows.ClusterFacts, 
 			Name: c.Name, Value: string(r.Value), Reason: r.Cause(now), LatencyMicros: r.Latency.Microseconds(),
 			Loss: report.Known(r.Lost()), ReceivedBytes: report.Known(r.Received, r.Reported), SentBytes: report.Known(r.Sent, r.Reported),
 			PodTraffic: moment(r.PodTraffic), Handshake: moment(r.Handshake), Implementation: r.Implementation, MTU: r.MTU, PeerAddress: r.PeerAddress,
-			Allow: r.Allow, Closed: r.Closed, ClosedTo: r.ClosedTo,
+			Allow: r.Allow, Closed: r.Closed, ClosedTo: r.ClosedTo, longest: r.Longest(),
 		}
 	}
 	return out
@@ -174,14 +175,6 @@ func describePeer(me wire.ClusterID, p *flows.End, others []flows.ClusterFacts, 
 func (p *Peer) word() string {
 	if p.State.Works() {
 		return p.verdict.State.String()
-	}
-	return string(p.State)
-}
-
-// title is the state, where there is room for more than a word.
-func (p *Peer) title() string {
-	if p.State.Works() {
-		return p.verdict.Title()
 	}
 	return string(p.State)
 }

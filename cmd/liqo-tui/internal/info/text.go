@@ -107,7 +107,7 @@ func writePeer(out io.Writer, i Cluster, p *Peer) error {
 			fmt.Fprintf(w, "  %s\t%s\n", name, value)
 		}
 	}
-	row("State", p.title()+": "+p.verdict.Why)
+	row("State", p.word()+": "+p.verdict.Why)
 	if p.Since != nil {
 		row("Since", p.Since.Format(time.RFC3339))
 	}
@@ -118,7 +118,7 @@ func writePeer(out io.Writer, i Cluster, p *Peer) error {
 		row("External", flows.Joined(c.Remote.External)+", "+remapped(c.Remapped, func(r *networkingv1beta1.ClusterConfigCIDR) []networkingv1beta1.CIDR { return r.External }))
 	}
 	if g := p.Network.Gateway; g != nil {
-		row("Gateway", strings.TrimSpace(fmt.Sprintf("%s, MTU %d %s", g.Role, g.MTU, g.ServiceType)))
+		row("Gateway", strings.TrimSpace(fmt.Sprintf("%s, MTU %s %s", g.Role, p.mtuText(), g.ServiceType)))
 		row("Endpoint", endpointText(g))
 		row("Pod", strings.TrimSuffix(g.Pod+": "+g.PodWaiting, ": "))
 		row("Public key", g.PublicKey)
@@ -146,7 +146,17 @@ func writePeer(out io.Writer, i Cluster, p *Peer) error {
 	return w.Flush()
 }
 
-// allowText says where the peer's pods may open connections, and what was dropped.
+// mtuText returns the MTU that was chosen. If the gateways find it, the text has the present value.
+func (p *Peer) mtuText() string {
+	chosen, c := p.Network.Gateway.MTU, p.Network.Connection
+	if chosen == wire.MaxMTU && c != nil && c.longest > 0 {
+		return fmt.Sprintf("auto (%d now)", c.longest)
+	}
+	return fmt.Sprint(chosen)
+}
+
+// allowText returns a text that says where the peer's pods may open connections,
+// and what was dropped.
 func allowText(c *Connection) string {
 	text := c.Allow
 	if c.Closed > 0 {
