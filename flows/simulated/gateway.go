@@ -198,7 +198,7 @@ func (c *Cluster) way(o wire.Object, g *gateway) way {
 	gone := theirs.Server == nil && theirs.Client == nil
 	w.open = w.hasKey && !gone && !w.Closed && theirs.Pod != nil && theirs.Pod.Ready && theirs.PublicKey != nil && theirs.Key != nil &&
 		knows(peer.PublicKey, theirs.Key) && knows(theirs.PublicKey, &g.key) &&
-		!c.behaviour.WrongKey && !other.behaviour.WrongKey && dialled(c, other, peer, theirs)
+		!c.behaviour.WrongKey && !other.behaviour.WrongKey && w.Link.dialled(c, other, peer, theirs)
 	return w
 }
 
@@ -208,13 +208,13 @@ func knows(p *networkingv1beta1.PublicKey, k *wgtypes.Key) bool {
 	return slices.Equal(p.Spec.PublicKey, k[:]) || p.Annotations[wire.AnnotationNextPublicKey] == k.String()
 }
 
-// dialled reports whether the client dials an address of the server.
-func dialled(here, there *Cluster, peer, theirs flows.End) bool {
+// dialled reports whether the client dials an address of the server, over a link that lets it.
+func (l Link) dialled(here, there *Cluster, peer, theirs flows.End) bool {
 	server, client, hosts := peer.Server, theirs.Client, here
 	if server == nil {
 		server, client, hosts = theirs.Server, peer.Client, there
 	}
-	if server == nil || client == nil || hosts.behaviour.Firewalled {
+	if server == nil || client == nil || hosts.behaviour.Firewalled || l.Firewalled != "" && l.Firewalled == hosts.identity.ID {
 		return false
 	}
 	for _, address := range client.Spec.Endpoint.Addresses {

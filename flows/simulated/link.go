@@ -14,9 +14,12 @@ type Link struct {
 	RoundTrip time.Duration // 0: the round trip of a LAN
 	Jitter    time.Duration // the largest addition to RoundTrip
 	Loss      float64       // share of the packets that don't arrive, 0 to 1
-	Closed    bool          // to UDP, in both directions
-	// Traffic of pods in bytes per second: from the cluster whose name comes first, and back
-	// to it.
+	Closed    bool          // true if no UDP packets pass, in either direction
+	// Firewalled is the cluster that lets only answers in: its gateway can dial, and can't be
+	// dialled. "" is neither of the two.
+	Firewalled wire.ClusterID
+	// Traffic is the pods' traffic in bytes per second: first from the cluster whose name
+	// comes first, then to it.
 	Traffic [2]float64
 }
 

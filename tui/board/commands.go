@@ -52,6 +52,9 @@ func (s Screen) Commands(e session.Env) []keys.Command {
 		if s.page == pageMatrix && s.Subject() != nil {
 			commands = append(append(commands, keys.Command{Binding: keys.Named(k.Enter, "details"), Msg: pageOverview}), steps(k)...)
 		}
+		if s.page == pageServices && s.Subject() != nil && s.sharing.current() != nil {
+			commands = append(append(commands, keys.Command{Binding: keys.Named(k.Enter, "the way to its pods"), Msg: pageService}), k.Moving()...)
+		}
 	} else {
 		commands = append(commands, s.openingCommands(k)...)
 	}
@@ -122,6 +125,7 @@ func (s Screen) peeringCommands(e session.Env) []keys.Command {
 		commands,
 		keys.Command{Binding: k.Events, Msg: pageEvents, Group: keys.Look},
 		keys.Command{Binding: k.Logs, Msg: pageLogs, Group: keys.Look},
+		keys.Command{Binding: k.Services, Msg: pageServices, Group: keys.Look},
 		keys.Command{Binding: k.YAML, Msg: pageYAML, Group: keys.Look},
 		keys.Command{Binding: k.Disconnect, Msg: visitMsg(session.Disconnect)},
 		keys.Command{Binding: k.Reset, Msg: visitMsg(session.Reset)},
@@ -268,6 +272,11 @@ func (s Screen) copyCommand(e session.Env) Screen {
 		e.Post(session.CopyMsg(s.copied))
 		return s
 	}
+	if p != nil && s.Detail && (s.page == pageServices || s.page == pageService) {
+		s.copied = s.serviceCommand(e, p)
+		e.Post(session.CopyMsg(s.copied))
+		return s
+	}
 	if p == nil || s.options.InfoCommand == nil {
 		e.Post(session.NoteMsg("Nothing is selected that has a command."))
 		return s
@@ -293,7 +302,16 @@ func (s Screen) Update(e session.Env, msg tea.Msg) (Screen, tea.Cmd) {
 		s.saveReport(e, msg)
 	case session.ClickMsg:
 		return s.click(e, msg)
+	case servicesDueMsg:
+		if s.readsServices(int(msg)) {
+			return s, s.readServices(e)
+		}
+	case servicesMsg:
+		return s.updateServices(e, msg)
 	case keys.MoveMsg:
+		if s.Detail {
+			return s.moveService(int(msg)), nil
+		}
 		return s.move(e, int(msg)), nil
 	case pagesMsg:
 		return s.move(e, int(msg)*max(1, s.layout(e).rows-1)), nil

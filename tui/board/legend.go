@@ -37,6 +37,9 @@ func (s Screen) Legend(e session.Env) []string {
 	if s.Detail && s.page == pageDiagnosis {
 		all = []draw.Legend{t.CheckLegend(check.Planned)}
 	}
+	if s.Detail && (s.page == pageServices || s.page == pageService) {
+		all = []draw.Legend{s.serviceLegend(t)}
+	}
 	width := e.Width
 	if width >= draw.TwoColumns {
 		width = draw.Half(width)

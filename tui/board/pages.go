@@ -35,6 +35,8 @@ func (s Screen) turnTo(e session.Env, p page) (Screen, tea.Cmd) {
 	case p == pageLogs:
 		s.text = []string{"Reading" + e.Theme.Ellipsis}
 		return s, s.readLogs(e, 0)
+	case p == pageServices, p == pageService:
+		return s.openServices(e)
 	}
 	return s.renewPage(e), nil
 }
@@ -59,6 +61,9 @@ func (s Screen) leavePage(e session.Env) (Screen, tea.Cmd) {
 	if s.find.String() != "" {
 		s.find = keys.Line{}
 		return s, nil
+	}
+	if s.page == pageService {
+		return s.turnTo(e, pageServices)
 	}
 	if !s.direct && s.page != pageOverview && !s.page.ofAll() {
 		return s.turnTo(e, pageOverview)
@@ -96,6 +101,10 @@ func (s Screen) pageText(e session.Env) []string {
 		return s.text
 	case s.page == pageDiagnosis:
 		return s.diagnosisText(e, p)
+	case s.page == pageServices:
+		return s.servicesText(e, p)
+	case s.page == pageService:
+		return s.serviceText(e, p)
 	}
 	return s.detailOf(e, p).lines(e.Width, e.Room())
 }

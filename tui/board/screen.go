@@ -25,16 +25,17 @@ type Screen struct {
 	wide      bool // the list takes the whole screen
 	resized   int  // lines that the list has taken from the pane; negative: lines that it has given to the pane
 
-	Detail bool // a page is shown, and not the list
-	page   page
-	direct bool           // the page was opened from the list, not from the overview
-	lent   bool           // the wizard asked for it, and waits
-	find   keys.Line      // only lines of the page that have it are shown
-	from   wire.ClusterID // whose line of the matrix has the cursor; "" for A's
-	text   []string       // of a page that is made anew only when there is reason to
-	logs   logsMsg        // the latest
-	// looks are those of the diagnosis: what has changed since then tells which way
-	// packets move.
+	Detail  bool // a page is shown instead of the list
+	page    page
+	direct  bool           // the page was opened from the list, not from the overview
+	lent    bool           // the wizard has opened it, and continues afterwards
+	find    keys.Line      // a page shows only lines that contain this text
+	from    wire.ClusterID // the cluster whose line in the matrix has the cursor; "" for A's line
+	text    []string       // the text of a page that is made again only after a change
+	logs    logsMsg        // the latest logs
+	sharing sharing        // for the pages about Services
+	// looks has the observations for the diagnosis. The changes since then show in
+	// which direction packets move.
 	looks     check.Looks
 	allChecks bool // passed checks are also shown
 
@@ -55,10 +56,12 @@ const (
 	pageYAML
 	pageLogs
 	pageDiagnosis
+	pageServices
+	pageService // one of them
 )
 
 func (p page) String() string {
-	return [...]string{"details", "timeline", "timelines of all", "contexts", "matrix", "YAML", "logs", "diagnosis"}[p]
+	return [...]string{"details", "timeline", "timelines of all", "contexts", "matrix", "YAML", "logs", "diagnosis", "Services", "Service"}[p]
 }
 
 // ofAll reports whether a page is about all connections, and not about a single

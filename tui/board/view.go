@@ -268,7 +268,7 @@ func (s Screen) Title(e session.Env) string {
 		title += t.Faint.Render(" "+t.Into+" ") + name(first) + " " + t.To + " " + name(second)
 	}
 	if s.Detail && s.page != pageOverview {
-		title += t.Faint.Render(" "+t.Into+" ") + s.page.String()
+		title += t.Faint.Render(" "+t.Into+" ") + s.pageName(e.Theme)
 	}
 	if !s.paused.IsZero() {
 		return title + "  " + t.Marks[draw.Warn].Render("paused at "+s.paused.Format(time.TimeOnly))
@@ -276,7 +276,19 @@ func (s Screen) Title(e session.Env) string {
 	if s.Detail {
 		return title
 	}
-	return title + "  " + t.Faint.Render(draw.Counted(len(s.Board.sources), "context")+", by "+s.Board.Order.By.String()+s.Board.Order.mark(t))
+	facts := draw.Counted(len(s.Board.sources), "context")
+	if edges(e) == 0 {
+		facts += ", by " + s.Board.Order.By.String() + s.Board.Order.mark(t)
+	}
+	return title + "  " + t.Faint.Render(facts)
+}
+
+// pageName returns the name of the shown page.
+func (s Screen) pageName(t draw.Theme) string {
+	if s.page == pageService {
+		return s.page.String() + " " + t.Plain(s.sharing.selected.String())
+	}
+	return s.page.String()
 }
 
 // Gist returns the number of connections in each state.

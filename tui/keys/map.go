@@ -20,7 +20,7 @@ type Map struct {
 	Events, AllEvents, YAML, Pause, Save       key.Binding
 	Change, Diagnose, Logs, Wide               key.Binding
 	SortName, SortStatus, SortLatency          key.Binding
-	HandOver                                   key.Binding
+	HandOver, Services                         key.Binding
 	SortTraffic, SortAge                       key.Binding
 	Grow, Shrink, Hide, Matrix                 key.Binding
 	Yes, No, Choose                            key.Binding
@@ -59,6 +59,7 @@ func NewMap(ascii bool) Map {
 		Events: bind("e", "timeline", "e"), AllEvents: bind("E", "timelines of all", "E"), YAML: bind("y", "YAML of its objects", "y"),
 		Wide: bind("w", "list alone, more columns", "w"), Grow: bind("+", "more of the list", "+"), Shrink: bind("-", "more of the detail", "-"),
 		Matrix:   bind("t", "matrix of clusters", "t"),
+		Services: bind("b", "Services by name", "b"),
 		Hide:     bind("h", "name silent contexts or not", "h"),
 		Diagnose: bind("D", "diagnose", "D"), Logs: bind("l", "gateways' logs", "l"),
 		Change: bind("C", "change the connection", "C"), Pause: bind("p", "pause", "p"), Save: bind("s", "save this screen", "s"), HandOver: bind("o", "report for a colleague", "o"),

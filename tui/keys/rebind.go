@@ -62,7 +62,7 @@ func (k *Map) Bindings() map[string]*key.Binding {
 		"explain": &k.Explain, "problems": &k.Problems, "verify": &k.Verify,
 		"copy": &k.CopyCommand, "address": &k.Address, "mouse": &k.Mouse, "palette": &k.Palette,
 		"events": &k.Events, "all-events": &k.AllEvents, "yaml": &k.YAML, "pause": &k.Pause, "save": &k.Save, "hand-over": &k.HandOver,
-		"wide": &k.Wide, "grow": &k.Grow, "shrink": &k.Shrink, "hide": &k.Hide, "matrix": &k.Matrix, "change": &k.Change, "diagnose": &k.Diagnose, "logs": &k.Logs,
+		"wide": &k.Wide, "grow": &k.Grow, "shrink": &k.Shrink, "hide": &k.Hide, "matrix": &k.Matrix, "change": &k.Change, "diagnose": &k.Diagnose, "logs": &k.Logs, "services": &k.Services,
 		"sort-name": &k.SortName, "sort-status": &k.SortStatus, "sort-latency": &k.SortLatency,
 		"sort-traffic": &k.SortTraffic, "sort-age": &k.SortAge,
 		"demo-cut": &k.CutUDP, "demo-slow": &k.SlowLink, "demo-kill": &k.KillGateway, "demo-cluster": &k.AddCluster,
@@ -98,7 +98,7 @@ var (
 		{"a run", slices.Concat(everywhere, listed, []string{"continue", "leave", "disconnect", "retry", "plan", "settings", "swap", "diagnose"})},
 		{"the live connection", slices.Concat(everywhere, scrolled, []string{"verify", "diagnose", "address", "settings", "plan", "disconnect", "reset", "copy", "dashboard"})},
 		{"the dashboard", slices.Concat(everywhere, listed, []string{
-			"filter", "info", "diagnose", "problems", "apply", "verify", "events", "all-events", "logs", "yaml", "disconnect", "reset", "change",
+			"filter", "info", "diagnose", "problems", "apply", "verify", "events", "all-events", "logs", "services", "yaml", "disconnect", "reset", "change",
 			"connect", "wide", "grow", "shrink", "hide", "matrix", "pause", "save", "hand-over", "copy", "refresh", "sort-name", "sort-status", "sort-latency", "sort-traffic", "sort-age",
 			"the previous choice", "the next choice", // these move the cursor of the matrix
 		})},

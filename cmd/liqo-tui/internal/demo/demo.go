@@ -84,7 +84,7 @@ var (
 		{14 * time.Minute, "rome", "paris", func(l *simulated.Link) { l.Closed = true }},
 		{13 * time.Minute, "rome", "paris", func(l *simulated.Link) { l.Closed = false }},
 		{6 * time.Minute, "milan", "paris", func(l *simulated.Link) { l.RoundTrip, l.Jitter, l.Loss = 95*ms, 60*ms, 0.12 }},
-		{3 * time.Minute, "paris", "edge-07", func(l *simulated.Link) { l.Closed = true }},
+		{3 * time.Minute, "paris", "edge-07", func(l *simulated.Link) { l.Firewalled = "edge-07" }},
 	}
 )
 
@@ -94,7 +94,7 @@ func New(now time.Time) *World {
 	w := &World{World: simulated.NewWorld(now.Add(-memory)), began: now, spare: []wire.ClusterID{"turin", "kyoto", "quito"}, broken: map[broken]simulated.Link{}}
 	w.Pacing = simulated.Manual
 	for _, p := range places {
-		w.add(p)
+		serve(w.add(p), p)
 	}
 	w.add(place{id: "staging"}).Bare()
 	return w
@@ -247,8 +247,8 @@ func (w *World) Play(trick session.Trick, pair [2]flows.ContextRef) string {
 		}
 		switch trick {
 		case session.CutUDP:
-			l.Closed = !l.Closed
-			again = !l.Closed
+			again = l.Closed || l.Firewalled != ""
+			l.Closed, l.Firewalled = !again, ""
 		case session.SlowLink:
 			if again {
 				l.RoundTrip, l.Jitter, l.Loss = before.RoundTrip, before.Jitter, before.Loss

@@ -11,11 +11,14 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 	networkingv1beta1 "github.com/liqotech/liqo/apis/networking/v1beta1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
+	"github.com/liqo-tui/liqo-tui/flows/service"
+	"github.com/liqo-tui/liqo-tui/internal/services"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
@@ -139,6 +142,24 @@ func TestKeysBreakWhatTheyAreFor(t *testing.T) {
 	play(session.CutUDP, "Select")
 }
 
+func TestTheDemonstrationHasHealthyServicesAndABrokenOne(t *testing.T) {
+	w, _ := begun(t)
+	f := flows.Facts{Sides: [2]flows.ClusterFacts{w.cluster("rome").Facts(), w.cluster("milan").Facts()}, At: w.Now()}
+	answers := engine.Answers{Now: w.Now}
+	if err := answers.Ask(t.Context(), &f, [2]engine.Cluster{w.cluster("rome"), w.cluster("milan")}, service.Asks(types.NamespacedName{}, flows.A, flows.B)...); err != nil {
+		t.Fatal(err)
+	}
+	rows, _, _ := services.Rows(service.ViewOf(f, flows.A))
+	var got []string
+	for _, r := range rows {
+		got = append(got, fmt.Sprintf("%s %s %s %s", r.Name, r.Type, r.From, fmt.Sprint(r.Problems)))
+	}
+	want := []string{"shop/api ClusterSetIP [milan] [import: no endpoint is ready: milan 0 of 1; see why the pods are not ready, in the clusters that export it]", "shop/db Headless [paris] []", "shop/web ClusterSetIP [milan rome] []"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // What the program plans for the bare cluster can be applied, and connects it.
 func TestABareClusterCanBeConnected(t *testing.T) {
 	w, _ := begun(t)
@@ -171,6 +192,57 @@ func TestABareClusterCanBeConnected(t *testing.T) {
 	v, err := engine.VerifyPair(ctx, clusters[0], clusters[1], engine.VerifyRequest{Now: w.Now}, func(flows.Side, string) {})
 	if err != nil || !v.Verified() {
 		t.Errorf("got %v, %v, want packets from pod to pod", v.Lines(), err)
+	}
+}
+
+// The plan that the diagnosis of the first fault advises mends it.
+func TestTheFirstFaultIsMendedByItsRemedy(t *testing.T) {
+	w, _ := begun(t)
+	a, b := w.cluster("paris"), w.cluster("edge-07")
+	facts := func() flows.Facts {
+		return flows.Facts{Sides: [2]flows.ClusterFacts{a.Facts(), b.Facts()}, At: w.Now()}
+	}
+	first := facts()
+	pass(w, 12*time.Second)
+	results := check.Diagnose(facts(), &first)
+	root := slices.IndexFunc(results, func(r check.Result) bool { return r.Root && r.Plan != nil })
+	if root < 0 {
+		t.Fatal("no root cause has a plan")
+	}
+	p := flows.Defaults()
+	for _, s := range flows.Settings() {
+		if s.Name == results[root].Plan.Setting {
+			if err := s.Set(&p, results[root].Plan.Value); err != nil {
+				t.Fatal(err)
+			}
+			p.Given |= s.Sets
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			w.TickTo(w.Now().Add(TickLength))
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if err := engine.Run(ctx, flows.Connecting(p), a, b, func(engine.Event) {}, engine.Options{Now: w.Now}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.state("paris", "edge-07"); got != flows.StateConnected {
+		t.Errorf("after the remedy %q, paris is %s", results[root].Plan.Means, got)
+	}
+}
+
+// The key that cuts UDP also mends the faults of the beginning.
+func TestTheFirstFaultIsMendedByItsKey(t *testing.T) {
+	w, _ := begun(t)
+	if got := w.Play(session.CutUDP, [2]flows.ContextRef{{Name: "paris"}, {Name: "edge-07"}}); !strings.Contains(got, "passes again") {
+		t.Errorf("got %q", got)
+	}
+	pass(w, 90*time.Second)
+	if got := w.state("paris", "edge-07"); got != flows.StateConnected {
+		t.Errorf("got %s, want connected", got)
 	}
 }
 
@@ -245,7 +317,7 @@ func TestEveryScreenSaysDEMO(t *testing.T) {
 		}
 	}
 	every = append(every, "enter", "esc", "tab", "1", "?", "esc", "n", "enter")
-	for _, size := range [][2]int{{80, 24}, {200, 60}, {40, 13}, {39, 5}, {9, 2}, {120, 40}} {
+	for _, size := range [][2]int{{80, 24}, {200, 60}, {40, 13}, {40, 12}, {39, 5}, {9, 2}, {120, 40}} {
 		m, _ = m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		for _, name := range every {
 			m, _ = m.Update(press(name))
@@ -259,6 +331,25 @@ func TestEveryScreenSaysDEMO(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Nobody has watched before the program began.
+func TestThePastIsCalledSimulated(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := New(time.Now())
+	var m tea.Model = tui.New(ctx, tui.Options{Backend: w, Start: tui.StartDashboard, Demo: w, Past: w.Live(over(t)), Params: flows.Defaults(), Now: w.Now})
+	m, _ = m.Update(tea.WindowSizeMsg{Width: 120, Height: 60})
+	if got := ansi.Strip(fmt.Sprint(m.View().Content)); !strings.Contains(got, ", when the simulation began") {
+		t.Errorf("got\n%s", got)
+	}
+	m, _ = m.Update(press("E"))
+	for range 40 {
+		m, _ = m.Update(press("G"))
+	}
+	if got := ansi.Strip(fmt.Sprint(m.View().Content)); !strings.Contains(got, "Simulated since") {
+		t.Errorf("got\n%s", got)
 	}
 }
 
