@@ -76,10 +76,15 @@ func runEcho(ctx context.Context, o echoOptions) error {
 		return err
 	}
 	server.Begin()
-	if target.Ways != nil {
+	switch {
+	case target.Ways != nil:
 		err = writeResult(o.to, render.ProbeResult{Ways: tryWays(ctx, *target.Ways, server)})
-	} else if err = writeResult(o.to, resultOf(ctx, target, o.port, token, server.PeerDone())); err == nil {
-		linger(ctx, server, func() bool { return waits(target, o.port, token) })
+	case target.Call != nil:
+		err = writeResult(o.to, render.ProbeResult{Call: callService(ctx, *target.Call)})
+	default:
+		if err = writeResult(o.to, resultOf(ctx, target, o.port, token, server.PeerDone())); err == nil {
+			linger(ctx, server, func() bool { return waits(target, o.port, token) })
+		}
 	}
 	cancel()
 	return errors.Join(err, <-served)

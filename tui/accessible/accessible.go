@@ -16,6 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
+	"github.com/liqo-tui/liqo-tui/flows/service"
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/lines"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -28,9 +29,10 @@ type wizard struct {
 	goal    session.Goal
 	params  flows.Params
 	removal flows.RemoveOptions
-	plan    flows.Plan // the latest of a run
-	changed bool       // something, by a run
-	closers []func()   // of the clusters that were opened
+	exports *service.ExportParams // the goal, if it is an export of cluster A
+	plan    flows.Plan            // the latest plan of a run
+	changed bool                  // a run has changed something
+	closers []func()              // close the clusters that were opened
 }
 
 // Run connects two clusters in a conversation on in and out, or changes or ends their connection. The
@@ -53,7 +55,7 @@ func Run(ctx context.Context, o session.Options, in io.Reader, out io.Writer) er
 	if err := w.chooseGoal(ctx); err != nil {
 		return err
 	}
-	steps := []func(context.Context) error{w.preflight, w.settings, w.apply, w.verify}
+	steps := []func(context.Context) error{w.preflight, w.settings, w.apply, w.verify, w.reach}
 	if w.goal != session.Connect {
 		steps = []func(context.Context) error{w.apply}
 	}
@@ -134,7 +136,7 @@ func (w *wizard) sayConnection(ctx context.Context) error {
 	}
 	for _, s := range []flows.Side{flows.A, flows.B} {
 		state, why := w.sides[s].facts.End(w.sides[s.Other()].facts.ID).Reading().State(w.options.Now())
-		w.say("%s says of its connection with %s: %s, %s.", w.id(s), w.id(s.Other()), state, strings.TrimSuffix(why, "."))
+		w.say("%s says of its connection with %s: %s, %s.", w.id(s), w.id(s.Other()), state.Word(), strings.TrimSuffix(why, "."))
 	}
 	return nil
 }
@@ -305,6 +307,6 @@ func (w *wizard) verify(ctx context.Context) error {
 			w.say("%s", strings.ReplaceAll(strings.TrimSpace(line), "→", "to"))
 		}
 	}
-	w.say("To undo: %s", w.command(session.Reset))
+	w.say("To remove the whole connection: %s", w.command(session.Reset))
 	return nil
 }

@@ -102,7 +102,7 @@ func TestAnAdminWhoTakesMinutesHearsOfNow(t *testing.T) {
 	if !errors.Is(err, accessible.ErrLeft) {
 		t.Fatal(err)
 	}
-	if strings.Contains(got, "stale") || !strings.Contains(got, "rome says of its connection with milan: connected") {
+	if strings.Contains(got, "stale") || !strings.Contains(got, "rome says of its connection with milan: tunnel up") {
 		t.Errorf("the reports are those of minutes ago:\n%s", got)
 	}
 }

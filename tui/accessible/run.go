@@ -9,6 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
+	"github.com/liqo-tui/liqo-tui/flows/service"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -16,6 +17,9 @@ import (
 const heartbeat = 30 * time.Second
 
 func (w *wizard) planner() func(flows.Facts) flows.Plan {
+	if w.exports != nil {
+		return func(f flows.Facts) flows.Plan { return service.Export(*w.exports, f) }
+	}
 	switch w.goal {
 	case session.Disconnect:
 		return func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(w.removal, f) }
@@ -40,9 +44,11 @@ func (w *wizard) apply(ctx context.Context) error {
 	}
 }
 
-// runOnce is one run of the plan.
+// connects reports whether the run connects the clusters.
+func (w *wizard) connects() bool { return w.exports == nil && w.goal == session.Connect }
+
 func (w *wizard) runOnce(ctx context.Context) error {
-	if w.goal == session.Connect {
+	if w.connects() {
 		w.say("Step 4 of 5: plan.")
 	}
 	began := w.options.Now()
@@ -78,7 +84,7 @@ func (w *wizard) runOnce(ctx context.Context) error {
 			return approved, err
 		},
 	})
-	if err == nil {
+	if err == nil && w.exports == nil {
 		w.sayResult(approved, w.options.Now().Sub(began))
 	}
 	return err
@@ -114,6 +120,20 @@ func (w *wizard) sayFailure(err error) bool {
 	if errors.Is(err, engine.ErrDeclined) || errors.Is(err, ErrNoAnswer) {
 		return false
 	}
+	again := w.sayCause(err)
+	if !w.changed {
+		w.say("Nothing was changed.")
+		return again
+	}
+	w.say("What was applied stays. To continue: %s", w.command(w.goal))
+	if w.goal == session.Connect {
+		w.say("To remove it: %s", w.command(session.Reset))
+	}
+	return again
+}
+
+// sayCause writes why a run ended, and reports whether it may be run again.
+func (w *wizard) sayCause(err error) (again bool) {
 	failed, again := errors.AsType[*flows.StepError](err)
 	switch {
 	case again:
@@ -129,14 +149,6 @@ func (w *wizard) sayFailure(err error) bool {
 	default:
 		w.say("Failed: %v.", err)
 		again = true
-	}
-	if !w.changed {
-		w.say("Nothing was changed.")
-		return again
-	}
-	w.say("What was applied stays. To continue: %s", w.command(w.goal))
-	if w.goal == session.Connect {
-		w.say("To remove it: %s", w.command(session.Reset))
 	}
 	return again
 }
@@ -183,7 +195,7 @@ func (w *wizard) approve(ctx context.Context, p flows.Plan) (bool, error) {
 		case err != nil:
 			return false, err
 		case word == apply:
-			if w.goal == session.Connect {
+			if w.connects() {
 				w.say("Step 5 of 5: applying.")
 			}
 			return true, nil
@@ -196,7 +208,10 @@ func (w *wizard) approve(ctx context.Context, p flows.Plan) (bool, error) {
 // type before their clusters are changed.
 func (w *wizard) protected() string {
 	var names []string
-	for _, c := range w.sides {
+	for side, c := range w.sides {
+		if w.exports != nil && flows.Side(side) == flows.B { // an export changes A alone
+			continue
+		}
 		if w.options.Protected != nil && c.Ref.Name != "" && w.options.Protected(c.Ref) {
 			names = append(names, c.Ref.Name)
 		}

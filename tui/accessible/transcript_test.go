@@ -17,10 +17,14 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
+	"github.com/liqo-tui/liqo-tui/flows/simulated"
 	"github.com/liqo-tui/liqo-tui/internal/golden"
 	"github.com/liqo-tui/liqo-tui/tui/accessible"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -133,6 +137,19 @@ var transcripts = map[string]struct {
 		{"What now?", "again"},
 		{"Go on?", "apply"},
 	}, 0},
+	"reach": {sharing, []exchange{
+		{"Local cluster, A", "1"}, {"Remote cluster, B", "2"}, {"What to do?", "change"}, {"settings right?", ""}, {"Service, number", "1"}, {"Go on?", "apply"},
+	}, 0},
+	"reach-nothing": {sharing, []exchange{
+		{"Local cluster, A", "1"}, {"Remote cluster, B", "2"}, {"What to do?", "change"}, {"settings right?", ""}, {"Service, number", "none"},
+	}, 0},
+	"reach-with-one": {func(p *flowtest.Pair, o *session.Options) {
+		sharing(p, o)
+		p.B.Behave(func(b *flowtest.Behaviour) { b.Services = false })
+		p.Advance(time.Minute)
+	}, []exchange{
+		{"Local cluster, A", "1"}, {"Remote cluster, B", "2"}, {"What to do?", "change"}, {"settings right?", ""},
+	}, 0},
 	"ctrl+c-at-a-question": {nil, []exchange{{"Local cluster, A", "1"}, {"Remote cluster, B", ctrlC}}, 1},
 	"ctrl+c-in-a-run": {func(p *flowtest.Pair, o *session.Options) {
 		o.Protected = func(flows.ContextRef) bool { p.Pacing = flowtest.Manual; return false } // from the plan on, time stands still
@@ -152,6 +169,39 @@ func connected(p *flowtest.Pair, _ *session.Options) {
 		panic(err)
 	}
 	p.Forget()
+}
+
+// sharing is the connected pair with Services. milan has one, and both can run pods.
+func sharing(p *flowtest.Pair, o *session.Options) {
+	for _, c := range []*flowtest.Cluster{p.A, p.B} {
+		c.Behave(func(b *flowtest.Behaviour) { b.Services = true })
+		c.PutAs("kubectl", &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	}
+	p.B.PutAs("kubectl", &corev1.Service{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.0.7", IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}},
+		},
+	}, &discoveryv1.EndpointSlice{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-abcde", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		Ports:      []discoveryv1.EndpointPort{{Name: new("http"), Protocol: new(corev1.ProtocolTCP), Port: new(int32(8080))}}, AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.5"}}},
+	})
+	connected(p, o)
+	o.Backend = equipped{world{p}}
+}
+
+// equipped has clusters that can run pods.
+type equipped struct{ world }
+
+func (e equipped) Open(ref flows.ContextRef) (engine.Cluster, error) {
+	c, err := e.world.Open(ref)
+	if err != nil {
+		return nil, err
+	}
+	return simulated.Equipped{Cluster: c.(*simulated.Cluster)}, nil
 }
 
 func TestMain(m *testing.M) {

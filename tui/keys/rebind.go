@@ -96,7 +96,7 @@ var (
 		{"the form", slices.Concat(everywhere, []string{"explain", "the next field", "the previous field", "the previous choice", "the next choice"})},
 		{"the plan", slices.Concat(everywhere, listed, []string{"apply", "copy", "settings", "refresh", "local-only"})},
 		{"a run", slices.Concat(everywhere, listed, []string{"continue", "leave", "disconnect", "retry", "plan", "settings", "swap", "diagnose"})},
-		{"the live connection", slices.Concat(everywhere, scrolled, []string{"verify", "diagnose", "address", "settings", "plan", "disconnect", "reset", "copy", "dashboard"})},
+		{"the live connection", slices.Concat(everywhere, scrolled, []string{"verify", "diagnose", "address", "services", "settings", "plan", "disconnect", "reset", "copy", "dashboard"})},
 		{"the dashboard", slices.Concat(everywhere, listed, []string{
 			"filter", "info", "diagnose", "problems", "apply", "verify", "events", "all-events", "logs", "services", "yaml", "disconnect", "reset", "change",
 			"connect", "wide", "grow", "shrink", "hide", "matrix", "pause", "save", "hand-over", "copy", "refresh", "sort-name", "sort-status", "sort-latency", "sort-traffic", "sort-age",

@@ -66,6 +66,7 @@ func (s liveScreen) commands(c scene) []keys.Command {
 	}
 	return append(first, []keys.Command{
 		{Binding: k.Address, Msg: askAddress{}},
+		{Binding: keys.Named(k.Services, "reach a Service"), Msg: goReach{}},
 		{Binding: k.Settings, Msg: goSettings},
 		{Binding: k.Plan, Msg: goPlan},
 		{Binding: k.Disconnect, Msg: takeAwayMsg(session.Disconnect)},
@@ -102,6 +103,7 @@ func (s liveScreen) text(c scene) []string {
 		lines = append(lines, "")
 		lines = append(lines, c.Theme.Wrap(left, width, 0)...)
 	}
+	lines = append(lines, s.reach(c)...)
 	return append(lines, s.chart(c, c.Body-len(lines))...)
 }
 

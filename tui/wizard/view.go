@@ -25,6 +25,8 @@ func (w Wizard) Text(e session.Env) session.Text {
 		return session.Text{ID: "info", Lines: w.clusters.text(c), Height: e.Room()}
 	case w.Step == Live:
 		return session.Text{ID: "live", Lines: w.live.text(c), Height: e.Room()}
+	case w.Step == Reach:
+		return session.Text{ID: fmt.Sprint("reach", w.reach.phase), Lines: w.reach.text(c), Height: e.Room()}
 	case w.Step == Apply && w.apply.reading() != pageSteps:
 		return w.apply.pageText(c)
 	case w.Step == Apply && !w.apply.active():
@@ -52,8 +54,9 @@ func (w Wizard) View(e session.Env) []string {
 		below, picture := w.headed(c)
 		return append(picture, w.plan.view(below)...)
 	case Apply:
-		return w.apply.view(c)
-	case Live, Away:
+		below, picture := w.headed(c)
+		return append(picture, w.apply.view(below)...)
+	case Live, Reach, Away:
 	}
 	return e.Pane()
 }
@@ -132,6 +135,8 @@ func (w Wizard) Gist(e session.Env) string {
 		return w.preflight.tally(e.Theme.Dot)
 	case w.Step == Settings:
 		return "asks how to connect"
+	case w.Step == Reach:
+		return "asks for a Service"
 	case w.Step == Live:
 		return "A " + c.status(flows.A).word + ", B " + c.status(flows.B).word
 	case !c.planned():
@@ -145,6 +150,9 @@ func (w Wizard) Gist(e session.Env) string {
 // Answering returns the keys that answer the present question; nil if there is none.
 func (w Wizard) Answering(k keys.Map) []key.Binding {
 	q := w.confirm
+	if w.Step == Reach {
+		q = w.reach.ask
+	}
 	switch {
 	case q == nil:
 		return nil
@@ -156,7 +164,7 @@ func (w Wizard) Answering(k keys.Map) []key.Binding {
 
 // Typing reports whether keys are parts of a text.
 func (w Wizard) Typing() bool {
-	return w.clusters.filtering || w.confirm != nil && w.confirm.word != ""
+	return w.clusters.filtering || w.confirm != nil && w.confirm.word != "" || w.Step == Reach && w.reach.ask != nil && w.reach.ask.word != ""
 }
 
 // Writes reports whether letters are parts of a text in the form.
@@ -165,10 +173,12 @@ func (w Wizard) Writes(e session.Env) bool {
 }
 
 // Running reports whether a plan is being applied.
-func (w Wizard) Running() bool { return w.apply.active() }
+func (w Wizard) Running() bool { return w.apply.active() || w.reach.phase == reachRunning }
 
-// Busy reports whether the screen is that of a run which goes on.
-func (w Wizard) Busy() bool { return w.Step == Apply && w.apply.active() }
+// Busy reports whether the screen shows a run that has not ended.
+func (w Wizard) Busy() bool {
+	return w.Step == Apply && w.apply.active() || w.Step == Reach && w.reach.phase == reachRunning
+}
 
 // Pair returns the clusters of the task; zero: not chosen.
 func (w Wizard) Pair() [2]flows.ContextRef { return w.pair }
@@ -179,11 +189,11 @@ func (w Wizard) Works(ref flows.ContextRef) bool { return w.paired(ref) }
 // Verified returns the latest measurement with packets.
 func (w Wizard) Verified() session.Verification { return w.live.verify }
 
-// Measures reports whether a measurement is under way, which has test pods on both clusters.
-func (w Wizard) Measures() bool { return w.live.verify.Running() }
+// Measures reports whether a measurement runs. It has test pods on both clusters.
+func (w Wizard) Measures() bool { return w.live.verify.Running() || w.reach.phase == reachCalling }
 
-// Changed reports whether anything was changed on a cluster.
-func (w Wizard) Changed() bool { return w.apply.changed || w.apply.before }
+// Changed reports whether any cluster was changed.
+func (w Wizard) Changed() bool { return w.apply.changed || w.apply.before || w.reach.changed }
 
 // CommandLine returns the command that does the same without this program; "" if no pair is chosen, or no
 // command does it.
@@ -195,9 +205,9 @@ func (w Wizard) CommandLine(e session.Env) string {
 	return c.command()
 }
 
-// undo are the commands that take back what was applied: also what was installed.
-func (w Wizard) undo(c scene) string {
-	commands := []string{c.commandFor(session.Reset)}
+// removals are the commands that remove the connection, and what was installed for it.
+func (w Wizard) removals(c scene) string {
+	commands := []string{"Remove the whole connection: " + c.commandFor(session.Reset)}
 	for _, s := range []flows.Side{flows.A, flows.B} {
 		if w.apply.changed && c.wanted.Install[s] != nil {
 			commands = append(commands, fmt.Sprintf("Remove the operator, too: %s", c.on(s).Good.Ours("uninstall")))
@@ -220,10 +230,12 @@ func (w Wizard) Summary(e session.Env) string {
 	switch {
 	case w.apply.phase == phaseDone && w.apply.goal != session.Connect && !w.apply.partial && w.Step == Live:
 		return fmt.Sprintf("%s and %s are no longer connected.\nConnect again: %s", a, b, c.commandFor(session.Connect))
-	case w.Step == Live, w.plan.pinned && w.Step == Plan && w.goal == session.Connect && w.Current.Done():
-		return fmt.Sprintf("%s says: %s; %s says: %s.\nUndo: %s", a, c.status(flows.A).word, b, c.status(flows.B).word, w.undo(c))
+	case w.Step == Live, w.Step == Reach, w.plan.pinned && w.Step == Plan && w.goal == session.Connect && w.Current.Done():
+		return fmt.Sprintf("%s says: %s; %s says: %s.\n%s", a, c.status(flows.A).word, b, c.status(flows.B).word, w.removals(c))
+	case w.apply.changed && w.apply.goal != session.Connect && !w.apply.partial:
+		return "What was not removed stays.\nContinue: " + c.commandFor(w.apply.goal)
 	case w.apply.changed:
-		return "What was applied stays.\nContinue: " + c.command() + "\nUndo: " + w.undo(c)
+		return "What was applied stays.\nContinue: " + c.commandFor(session.Connect) + "\n" + w.removals(c)
 	case w.Step == Plan && c.planned() && w.Current.Failure() == nil:
 		return "Nothing was changed.\nThe same as a command: " + c.command()
 	}
@@ -253,7 +265,7 @@ func (w Wizard) Legend(e session.Env) []string {
 		return e.Theme.Legend(e.Theme.CheckLegend(check.Measuring), e.Width)
 	case Plan, Apply:
 		return e.Theme.Legend(e.Theme.StepLegend(), e.Width)
-	case Away, Clusters, Settings, Live:
+	case Away, Clusters, Settings, Live, Reach:
 	}
 	return nil
 }

@@ -30,10 +30,11 @@ const (
 	Plan
 	Apply
 	Live
+	Reach // asks for a Service to export, after the last step
 )
 
 func (s Step) String() string {
-	return [...]string{"dashboard", "Clusters", "Preflight", "Gateway", "Plan", "Apply", "Live"}[s]
+	return [...]string{"dashboard", "Clusters", "Preflight", "Gateway", "Plan", "Apply", "Live", "Reach"}[s]
 }
 
 // Wizard connects two clusters, changes their connection, or ends it.
@@ -52,6 +53,7 @@ type Wizard struct {
 	plan      planScreen
 	apply     applyScreen
 	live      liveScreen
+	reach     reachScreen
 	confirm   *confirm
 }
 
@@ -96,6 +98,10 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 		return w, c.findAddress(address.Target(msg))
 	case addressMsg:
 		c.showAddress(msg)
+	case goReach:
+		return w.openReach(c)
+	case reachReadMsg, reachPick, reachPlanMsg, reachRunMsg, reachAnswerMsg:
+		return w.updateReach(c, msg)
 	case tryMsg:
 		return w.try(c)
 	case triedMsg:
@@ -122,6 +128,10 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 		if w.apply.active() && w.Step == Apply {
 			w.apply.phase, w.apply.leave = phaseStopping, true
 			return w, w.apply.run.stop
+		}
+		if w.reach.phase == reachRunning {
+			e.Post(session.QuitMsg{Err: session.ErrInterrupted})
+			return w, w.reach.run.stop
 		}
 		e.Post(session.QuitMsg{Err: session.ErrInterrupted})
 	case session.InterruptMsg:
@@ -173,6 +183,8 @@ func (w Wizard) toScreen(c scene, msg tea.Msg) Wizard {
 		w.plan = w.plan.update(c, msg)
 	case Apply:
 		w.apply = w.apply.update(c, msg)
+	case Reach:
+		w.reach = w.reach.update(msg)
 	case Live, Away:
 	}
 	return w
@@ -250,6 +262,8 @@ func (w Wizard) back(c scene) Wizard {
 			return w.openSettings(c.Env)
 		}
 		return w.toClusters()
+	case Reach:
+		return w.backReach(c.Env)
 	case Away, Preflight, Apply, Live:
 	}
 	return w
@@ -438,6 +452,8 @@ func (w Wizard) Key(e session.Env, msg tea.KeyPressMsg) (_ Wizard, _ tea.Cmd, ok
 			}
 		}
 		return w, nil, true
+	case w.Step == Reach:
+		return w.reachKey(c, msg)
 	case w.Step == Clusters:
 		w.clusters, ok = w.clusters.key(c, msg)
 	case w.Step == Settings:
@@ -455,6 +471,11 @@ func (w Wizard) interrupt(c scene) (Wizard, tea.Cmd) {
 		var cmd tea.Cmd
 		w.apply, cmd = w.apply.interrupt(c)
 		return w, cmd
+	case Reach:
+		if w.reach.phase == reachRunning {
+			return w, w.reach.run.stop
+		}
+		c.Post(session.QuitMsg{})
 	case Live, Away:
 		c.Post(session.QuitMsg{})
 	case Clusters, Preflight, Settings, Plan:
@@ -567,6 +588,8 @@ func (w Wizard) Commands(e session.Env) []keys.Command {
 		return w.apply.commands(c)
 	case Live:
 		return w.live.commands(c)
+	case Reach:
+		return w.reach.commands(c)
 	case Away:
 	}
 	return nil
