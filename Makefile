@@ -208,7 +208,7 @@ tests-list: ## Write the list of all tests, which make check and make test compa
 
 soak: lab-of-three ## Break three connected clusters at random for SOAK=10m, in the order of SEED=1
 	@bin/lab down >/dev/null 2>&1 || true
-	@trap 'bin/lab down' EXIT; REQUIRE_LAB=1 SOAK=$${SOAK:-10m} go test -count=1 -timeout 24h -v -run 'TestThreeClusters/(faults|reset)' $$(go run ./build/parts where TestThreeClusters)
+	@trap 'bin/lab down' EXIT; REQUIRE_LAB=1 SOAK=$${SOAK:-10m} go test -count=1 -timeout 24h -v -run 'TestThreeClusters/(Services|faults|reset)' $$(go run ./build/parts where TestThreeClusters)
 
 soak-lending: lab-of-two build ## Break two clusters at random for SOAK=10m, while one runs pods of the other
 	@bin/lab down >/dev/null 2>&1 || true
@@ -224,13 +224,19 @@ mcs-conformance: lab-of-two build bin/kubeadm bin/coredns.tar ## Run the conform
 bench: lab build bin/liqoctl ## Measure how long connecting and removing takes, in the lab
 	@build/bench.sh
 
-bench-liqo: lab-of-two build bin/liqo-1.2/version ## The same where Liqo runs
+bench-liqo: lab-of-two build bin/liqo-1.2/version ## The same measurement in clusters with Liqo, and its data plane beside ours
 	@LIQO=1.2 build/bench.sh
+	@trap 'bin/lab down' EXIT; REQUIRE_LAB=1 go test -count=1 -tags bench -timeout 30m -v -run TestBenchBesideLiqo $$(go run ./build/parts where TestBenchBesideLiqo)
 
 bench-peering: lab-of-two build ## Measure lending without Liqo: times, and CPU, memory and traffic with 100 pods
 	@bin/lab down >/dev/null 2>&1 || true
 	@trap 'bin/lab down' EXIT; bin/lab up && bin/lab load bin/images/liqo-gateway.tar && \
 		REQUIRE_LAB=1 go test -count=1 -tags bench -timeout 30m -v -run TestBenchPeering $$(go run ./build/parts where TestBenchPeering)
+
+bench-services: lab-of-two build ## Measure how fast changes of an exported Service arrive, and what 1000 Services cost
+	@bin/lab down >/dev/null 2>&1 || true
+	@trap 'bin/lab down' EXIT; bin/lab up && bin/lab load bin/images/liqo-gateway.tar && \
+		REQUIRE_LAB=1 go test -count=1 -tags bench -timeout 40m -v -run TestBenchServices $$(go run ./build/parts where TestBenchServices)
 
 bench-gateway: lab build bin/wireguard2022 ## Measure the data plane: throughput, NAT, maps, memory
 	@build/bench-gateway.sh
@@ -292,4 +298,4 @@ generate: ## Generate the CRDs from Liqo's types, and the Helm chart
 	@build/generate.sh $(CONTROLLER_GEN)
 	go run ./build/chart -o charts/liqo-tui
 
-.PHONY: help build image images release lab lab-of-two lab-of-three deps clang lab-up lab-down demo check test test-all tests-list soak soak-lending soak-tui bench bench-liqo bench-peering bench-operator bench-gateway bench-tui screenshots golden cross lint fmt generate
+.PHONY: help build image images release lab lab-of-two lab-of-three deps clang lab-up lab-down demo check test test-all tests-list soak soak-lending soak-tui bench bench-liqo bench-peering bench-services bench-operator bench-gateway bench-tui mcs-conformance screenshots golden cross lint fmt generate

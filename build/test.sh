@@ -169,7 +169,7 @@ for i in "${!names[@]}"; do
 	unit | api | vm | modules) "part_$part" ;;
 	vm-5.10) part_old_vm ;;
 	api-*) part_minor "${part#api-}" ;;
-	two-clusters | lending | commands | faults | liqoctl) part_in_lab ;;
+	two-clusters | lending | commands | services | faults | liqoctl) part_in_lab ;;
 	*) part_own_lab ;;
 	esac
 	count=$(bin/parts ran "$part" "$part_log") || failed=1

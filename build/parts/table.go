@@ -48,7 +48,7 @@ func parts(minors []string) []part {
 		})
 	}
 	return append(all,
-		part{name: "modules", title: "tests of the lab, the image, the chart, the release and the alert rules", always: true, programs: []string{"bin/image"}},
+		part{name: "modules", title: "tests of the DNS server, the lab, the image, the chart, the release and the alert rules", always: true, programs: []string{"bin/image"}},
 		part{name: "vm", title: "kernel tests again, in a virtual machine with the kernel's WireGuard", always: true, thirds: true, needs: "vm", programs: []string{"deps"}},
 		part{ // gets a group when it is known why, in one of eight runs, a test sees refused packets (docs/requirements.md)
 			name: "vm-5.10", title: "kernel tests again, with the oldest kernel that is promised, Linux 5.10", needs: "vm", allOnly: true,
@@ -57,6 +57,11 @@ func parts(minors []string) []part {
 		part{name: "two-clusters", title: "end-to-end tests in a lab of two clusters", always: true, needs: "root", programs: lab, tests: names(`TestLab.*`)},
 		part{name: "lending", title: "end-to-end tests of pods that run in the other of two clusters, and of the wizard", needs: "root", group: 0, programs: lab, tests: names(`TestLabLending|TestLabWizard`)},
 		part{name: "commands", title: "end-to-end tests of each command and each template in two clusters", needs: "root", group: 2, programs: lab, tests: names(`TestLabCommands|TestLabTemplates`)},
+		part{
+			name: "services", title: "end-to-end tests of Services that two clusters export to each other, and of their names", needs: "root", group: 1,
+			programs: append([]string{"bin/kubeadm", "bin/coredns.tar", "bin/resolve.tar"}, lab...), sources: []string{"testdata/coredns", "testdata/resolve"},
+			tests: names(`TestLabServices`),
+		},
 		part{name: "faults", title: "end-to-end tests of faults that the dashboard watches in two clusters", needs: "root", group: 2, programs: lab, tests: names(`TestLabDashboardWatchesFaults`)},
 		part{
 			name: "liqoctl", title: "tests with the released liqoctl", needs: "root", group: 0,
@@ -101,8 +106,8 @@ func parts(minors []string) []part {
 
 func names(expression string) *regexp.Regexp { return regexp.MustCompile("^(" + expression + ")$") }
 
-// modules are the modules whose tests are the part of this name.
-var modules = []string{"build/image", "build/release", "testdata/helm", "testdata/lab", "build/alerts"}
+// modules has the modules whose tests are the part with the module's name.
+var modules = []string{"cmd/liqo-tui-dns", "build/image", "build/release", "testdata/helm", "testdata/lab", "build/alerts"}
 
 // inVM selects the tests that also run in the virtual machine, by package. From the
 // first package, these are tests with a tunnel, because others are slow under emulation

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
@@ -115,11 +116,18 @@ func figure(t *testing.T, what string, all []time.Duration) {
 
 func (l lab) clientset(t *testing.T, cluster string) kubernetes.Interface {
 	t.Helper()
+	return kubernetes.NewForConfigOrDie(l.restConfig(t, cluster))
+}
+
+// restConfig has no limit of its own, so that a measurement finds the server's.
+func (l lab) restConfig(t *testing.T, cluster string) *rest.Config {
+	t.Helper()
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&clientcmd.ClientConfigLoadingRules{ExplicitPath: l.kubeconfig}, &clientcmd.ConfigOverrides{CurrentContext: "lab-" + cluster}).ClientConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kubernetes.NewForConfigOrDie(config)
+	config.QPS = -1
+	return config
 }
 
 // lentPod is a pod that is Ready as soon as it runs.

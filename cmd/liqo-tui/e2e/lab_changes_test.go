@@ -204,7 +204,7 @@ func (l lab) testRenumber(t *testing.T, way connection, bound time.Duration) {
 	for _, w := range way.ways() {
 		l.sender(t, w).untilItWorks(t)
 	}
-	if checked := l.tui("check", "--kubeconfig", l.kubeconfig, "--context", "lab-"+way.a, "--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-"+way.b); !strings.Contains(checked.out, "LT-D018") {
+	if checked := l.both(way, "check", "--details"); !strings.Contains(checked.out, "LT-D018") {
 		t.Errorf("check does not speak of overlaps:\n%s", checked.out)
 	}
 }

@@ -89,6 +89,11 @@ func (l lab) testCilium(t *testing.T, c connection, largest [2]int, nodePorts bo
 		}
 	})
 	t.Run("check finds nothing wrong", func(t *testing.T) { l.both(c, "check").want(t, exit.OK) })
+	t.Run("Services by name", func(t *testing.T) {
+		l.exportAll(t, []connection{c})
+		l.importsAll(t, []connection{c})
+		l.endExports(t)
+	})
 	t.Run("Cilium does not take our device for one of the node's", l.testDevices)
 	t.Run("reset leaves nothing in any kernel", func(t *testing.T) {
 		l.between(c, "reset", "--yes", "--timeout", "120s").want(t, exit.OK)

@@ -206,6 +206,10 @@ func faults() []fault {
 		{name: "move the gateway to another node", apply: moveGateway},
 		{name: "delete the operator's pod", apply: deletePods("app.kubernetes.io/name=liqo-tui-operator")},
 		{name: "delete the fabric's pods", apply: deletePods("app.kubernetes.io/name=liqo-tui-fabric")},
+		{name: "replace the exported pods", apply: func(d damage) (string, error) {
+			_, err := d.kubectl("delete", "pods", "-n", shop, "-l", "app=web", "--wait=false")
+			return "", err
+		}},
 		{name: "kill the API server", apply: killComponent("kube-apiserver", firstNode)},
 		{name: "kill a kubelet", apply: killComponent("kubelet", damage.node)},
 		{name: "kill a kube-proxy", apply: killComponent("kube-proxy", damage.node)},

@@ -112,10 +112,24 @@ func TestThreeClusters(t *testing.T) {
 			}
 		}
 	})
+	t.Run("Services by name", func(t *testing.T) { // they stay during all changes and faults
+		l.exportAll(t, connections)
+		l.importsAll(t, connections)
+	})
 	t.Run("a connection that is changed", func(t *testing.T) { l.testLiveChanges(t, connections[0]) })
 	t.Run("a port that kube-proxy hears of late", func(t *testing.T) { l.testLateProxy(t, connections[0], 2*time.Second) })
 	t.Run("keys that are replaced", func(t *testing.T) { l.testRotate(t, connections[0], 100*time.Millisecond) })
-	t.Run("a peer that is renumbered", func(t *testing.T) { l.testRenumber(t, connections[0], 100*time.Millisecond) })
+	t.Run("a peer that is renumbered", func(t *testing.T) {
+		before, err := l.clustersetIP(t, connections[0].a, "web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.testRenumber(t, connections[0], 100*time.Millisecond)
+		l.importsAll(t, connections)
+		if after, err := l.clustersetIP(t, connections[0].a, "web"); after != before {
+			t.Errorf("the Service has the address %q, %v, want %s as before", after, err, before)
+		}
+	})
 	t.Run("a path that was cut", func(t *testing.T) { l.testCutPath(t, connections[0], time.Second) })
 	t.Run("a path that became narrower", func(t *testing.T) { l.testNarrow(t, connections[0], 5*time.Second) })
 	t.Run("a client whose address is translated to others", func(t *testing.T) {
@@ -145,6 +159,7 @@ func TestThreeClusters(t *testing.T) {
 	if slices.Contains(long, broken) || os.Getenv("SOAK") != "" {
 		t.Run(broken, func(t *testing.T) { l.testFaults(t, connections) })
 	}
+	t.Run("Services are gone with what they are of", l.endExports)
 	t.Run("peers of a cluster are connected with each other", l.testShortcuts)
 	t.Run("reset leaves nothing in any kernel", func(t *testing.T) {
 		for _, c := range connections {

@@ -119,6 +119,7 @@ func (l lab) testFaults(t *testing.T, connections []connection) {
 		}
 		l.between(c, "verify").want(t, exit.OK)
 	}
+	l.importsAll(t, connections)
 }
 
 // breakThings runs through the shuffled faults until time is up.

@@ -272,7 +272,7 @@ func (l lab) saysWhatIsLent(t *testing.T, consumer, provider, namespace, access 
 	check := func(want ...string) {
 		t.Helper()
 		eventually(t, 60*time.Second, func() error {
-			got := l.tui(l.pair("check")...)
+			got := l.tui(l.pair("check", "--details")...)
 			for _, w := range want {
 				if !strings.Contains(got.out, w) {
 					return fmt.Errorf("check does not say %q:\n%s%s", w, got.out, got.err)

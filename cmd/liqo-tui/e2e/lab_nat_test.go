@@ -163,6 +163,12 @@ func (l lab) testByRelay(t *testing.T, c connection) {
 		eventually(t, 20*time.Second, func() error { return l.worksBetween(t, way) })
 	}
 	l.both(c, "check").want(t, exit.OK)
+	t.Run("Services by name", func(t *testing.T) {
+		pair := lab{l.kubeconfig, []string{c.a, c.b}}
+		pair.exportAll(t, []connection{c})
+		pair.importsAll(t, []connection{c})
+		pair.endExports(t)
+	})
 	if again := l.between(c, "connect", "--yes").want(t, exit.OK); !strings.Contains(again.err, "the relay stays "+relay) {
 		t.Errorf("connecting again says %q, want that the relay stays", again.err)
 	}

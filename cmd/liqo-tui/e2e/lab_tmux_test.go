@@ -66,7 +66,7 @@ func TestLabWizard(t *testing.T) {
 		if code := s.Exit(30 * time.Second); code != "0" {
 			t.Errorf("got exit code %s, want 0", code)
 		}
-		s.Wait(30*time.Second, "says: connected", "network reset")
+		s.Wait(30*time.Second, "says: tunnel up", "network reset")
 	})
 
 	t.Run("a cluster that is lost is a state of the screen", func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestLabWizard(t *testing.T) {
 			"--remote-kubeconfig", way.kubeconfig, "--remote-context", "lab-milan")
 		s.Wait(20*time.Second, "each gateway gets answers")
 		way.close()
-		s.Wait(40*time.Second, "not answering", "connected")
+		s.Wait(40*time.Second, "not answering", "tunnel up")
 		way.open(t)
 		s.Wait(40*time.Second, "each gateway gets answers")
 		s.Press("q")
@@ -95,7 +95,7 @@ func TestLabWizard(t *testing.T) {
 		s.Press("y")
 		s.Wait(20*time.Second, "done     ", "waiting")
 		s.Press("C-c")
-		s.Wait(15*time.Second, "stopped", "continue where it stopped", "remove what was applied")
+		s.Wait(15*time.Second, "stopped", "continue where it stopped", "objects that the run has created")
 		s.Press("Down", "Enter") // keep the connection, and leave
 		if code := s.Exit(30 * time.Second); code != "130" {
 			t.Errorf("got exit code %s, want 130", code)

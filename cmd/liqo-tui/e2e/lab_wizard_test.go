@@ -35,7 +35,7 @@ func (l lab) testOtherTerminals(t *testing.T, program string) {
 		s.Press("C-u", "1", "3", "0", "0", "Enter")
 		s.Wait(30*time.Second, "network connect", "--mtu 1300")
 		s.agree()
-		s.Wait(120*time.Second, "Live", "each gateway gets answers", "MTU 1300")
+		s.Wait(120*time.Second, "Live", "each gateway gets answers", "MTU         1300")
 		s.Press("q")
 		if code := s.Exit(30 * time.Second); code != "0" {
 			t.Errorf("got exit code %s, want 0", code)

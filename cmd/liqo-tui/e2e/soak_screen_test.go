@@ -17,27 +17,23 @@ import (
 
 // screenRow is the dashboard's row of rome and milan.
 type screenRow struct {
-	state string
-	// roundTrips are the gateways' measurements, by cluster.
-	roundTrips map[wire.ClusterID]string
-	loss       string
-	text       string // the whole line
+	state     string
+	roundTrip string // the longer one of both gateways' measurements
+	loss      string
+	text      string // the whole line
 }
 
 func (r screenRow) String() string { return cmp.Or(r.text, "no row") }
 
 var rowPattern = regexp.MustCompile(`(down|one-sided|unreachable|stale|degraded|unknown|connecting|starting|untested|no gateways|connected)( \S+)? +` +
-	`(rome|milan) +(rome|milan) +[AB-] +(\S+) +(\S+) .* (\S+) +\S+/?\S* +\d+ +\S+$`)
+	`(?:rome|milan) → (?:rome|milan) +(\S+) .* (\S+) +\S+ +\S+$`)
 
 // row is the present row on the screen.
 func (s *soak) row() screenRow {
 	for line := range strings.Lines(s.screen.Screen()) {
-		line = strings.TrimSpace(line)
+		line = strings.Trim(line, "│ \n")
 		if m := rowPattern.FindStringSubmatch(line); m != nil {
-			return screenRow{
-				state: m[1], loss: m[7], text: line,
-				roundTrips: map[wire.ClusterID]string{wire.ClusterID(m[3]): m[5], wire.ClusterID(m[4]): m[6]},
-			}
+			return screenRow{state: m[1], roundTrip: m[3], loss: m[4], text: line}
 		}
 	}
 	return screenRow{}
@@ -100,12 +96,12 @@ func (i infoOfBoth) fresh(cluster wire.ClusterID) *info.Peer {
 }
 
 func (i infoOfBoth) matches(row screenRow) bool {
-	loss := "-"
-	share := 0.0
+	loss, roundTrip := "-", "-"
+	share, longest := 0.0, int64(0)
 	for _, cluster := range []wire.ClusterID{"rome", "milan"} {
-		roundTrip := "-"
 		if p := i.fresh(cluster); p != nil {
-			if c := p.Network.Connection; c.LatencyMicros > 0 {
+			if c := p.Network.Connection; c.LatencyMicros > longest {
+				longest = c.LatencyMicros
 				roundTrip = roundTripText(time.Duration(c.LatencyMicros) * time.Microsecond)
 			}
 			if known := p.Network.Connection.Loss; known != nil {
@@ -113,11 +109,8 @@ func (i infoOfBoth) matches(row screenRow) bool {
 				loss = fmt.Sprintf("%.3g%%", share*100)
 			}
 		}
-		if row.roundTrips[cluster] != roundTrip {
-			return false
-		}
 	}
-	return row.state == i.state() && row.loss == loss
+	return row.roundTrip == roundTrip && row.state == i.state() && row.loss == loss
 }
 
 // roundTripText is a round trip as the dashboard writes it.
