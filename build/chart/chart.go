@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/liqo-tui/liqo-tui/flows/setting"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
@@ -228,7 +229,11 @@ func (h *holes) cut(kind string, o map[string]any) {
 		h.cutPod("fabric", at(o, "spec", "template"))
 	case "WgGatewayServerTemplate", "WgGatewayClientTemplate":
 		h.cutPod("gateway", at(o, "spec", "template", "spec", "deployment", "spec", "template"))
-	case "Role": // an empty list of names would mean all names
+	case "Role":
+		// Only the operator reads pull secrets. An empty list of names would mean all Secrets.
+		if at(o, "metadata")["name"] != wire.OperatorName+"-home" {
+			return
+		}
 		o["rules"] = append(o["rules"].([]any), h.mark(`{{- with include "liqo-tui.asked" (list $ "gateway" "imagePullSecrets") | fromYamlArray }}`,
 			`- apiGroups: [""]`, `  resources: [secrets]`, `  resourceNames:`, `  {{- range . }}`, `  - {{ .name }}`, `  {{- end }}`, `  verbs: [get]`, `{{- end }}`))
 	}
