@@ -5,10 +5,10 @@
 //	parts list              the list of all tests, for build/tests.txt
 //	parts same              fails with the differences if build/tests.txt is not that list
 //	parts plan FOLDER       fails as "parts same" does. Otherwise it prints the parts that
-//	                        this run takes and leaves out: lines of "run" or "left", name,
-//	                        programs to build, title, and reason. In FOLDER, it writes a
-//	                        file for each part, with lines of a folder and arguments of go
-//	                        test
+//	                        this run takes and leaves out, in their order: lines of "run"
+//	                        or "left", name, programs to build, title, reason, seconds, and
+//	                        whether each run takes it. In FOLDER, it writes a file for each
+//	                        part, with lines of a folder and arguments of go test
 //	parts ran PART LOG      fails unless LOG, the output of go test -v, has a result for each
 //	                        test that this run takes from the part, and at least one result
 //	parts where TEST        the package of a test, also of a test with build tags

@@ -92,6 +92,39 @@ func TestThreeSeedsRunEverything(t *testing.T) {
 	}
 }
 
+// A slow machine runs only the first parts. Each part is the first of its group in one of the runs that take it.
+func TestEachPartIsFirstInItsTurn(t *testing.T) {
+	all := parts([]string{"1.36", "1.37"})
+	first := map[string]bool{}
+	for seed := range uint64(seeds * len(all)) {
+		w := wish{seed: seed}
+		order, others := w.order(all), -1
+		if len(order) != len(all) {
+			t.Fatalf("seed %d: %d parts of %d", seed, len(order), len(all))
+		}
+		for i, p := range order {
+			taken, _ := w.takes(p, nil)
+			switch {
+			case p.always && others >= 0:
+				t.Errorf("seed %d: part %s of each run comes after %s", seed, p.name, order[others].name)
+			case !p.always && others < 0:
+				others = i
+			}
+			if taken && !p.always && !slices.ContainsFunc(order[:i], func(o part) bool { yes, _ := w.takes(o, nil); return yes && !o.always }) {
+				first[p.name] = true
+			}
+			if p.seconds == 0 {
+				t.Errorf("part %s: its time is not known", p.name)
+			}
+		}
+	}
+	for _, p := range all {
+		if !p.always && !p.allOnly && !first[p.name] {
+			t.Errorf("part %s is never the first of the parts that not each run takes", p.name)
+		}
+	}
+}
+
 // What needs an API server meets one in each run, and each minor in three.
 func TestEachSeedHasAPIServersOfOneMinor(t *testing.T) {
 	for n := range uint64(seeds) {

@@ -34,13 +34,13 @@ func (t *tree) plan(folder string) (string, error) {
 		w.since, w.changed, w.whyAll = changes()
 	}
 	var out strings.Builder
-	for _, p := range t.parts {
+	for _, p := range w.order(t.parts) {
 		taken, why := w.takes(p, t.tests[p.name])
 		if lacks := lacking(p.needs); taken && lacks != "" {
 			taken, why = false, "this machine can't: "+lacks
 		}
 		word := map[bool]string{true: "run", false: "left"}[taken]
-		fmt.Fprintf(&out, "%s\t%s\t%s\t%s\t%s\n", word, p.name, strings.Join(p.programs, " "), p.title, why)
+		fmt.Fprintf(&out, "%s\t%s\t%s\t%s\t%s\t%d\t%t\n", word, p.name, strings.Join(p.programs, " "), p.title, why, p.seconds, p.always)
 		if err := os.WriteFile(filepath.Join(folder, p.name), []byte(t.arguments(p, w)), 0o600); err != nil {
 			return "", err
 		}
@@ -84,6 +84,32 @@ func (w wish) third(p part, lines []string) []string {
 		}
 	}
 	return taken
+}
+
+// order returns the parts in the order in which they run. A slow machine has no time for the last
+// ones: first come the parts of each run, then those of the seed, and then those that run only because
+// something has changed. In the second and third of these, another part is the first in each run that
+// takes them.
+func (w wish) order(all []part) []part {
+	var sorted []part
+	for _, of := range []func(part) bool{
+		func(p part) bool { return p.always },
+		func(p part) bool { return !p.always && p.group == w.seed%seeds },
+		func(p part) bool { return !p.always && p.group != w.seed%seeds },
+	} {
+		var some []part
+		for _, p := range all {
+			if of(p) {
+				some = append(some, p)
+			}
+		}
+		if len(some) > 0 && !some[0].always {
+			first := int(w.seed / seeds % uint64(len(some))) //nolint:gosec // less than the number of parts
+			some = append(slices.Clone(some[first:]), some[:first]...)
+		}
+		sorted = append(sorted, some...)
+	}
+	return sorted
 }
 
 func (w wish) takes(p part, tests []test) (bool, string) {

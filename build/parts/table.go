@@ -20,6 +20,9 @@ type part struct {
 	allOnly bool   // runs only in `make test-all`
 
 	thirds bool // each run that takes the part takes a third of its tests
+	// Time that the part took on a machine with two cores, with all programs built. A run
+	// compares its own times with these, and knows which parts it has no time for.
+	seconds int
 
 	programs []string       // make targets that its tests use, in addition to those of every lab
 	sources  []string       // files that only this part uses, in addition to those of its tests
@@ -38,67 +41,67 @@ var lab = []string{"lab"}
 // of one minor version.
 func parts(minors []string) []part {
 	all := []part{
-		{name: "unit", title: "unit tests, golden files, the command line, kernel tests in network namespaces", always: true, programs: []string{"deps"}},
-		{name: "api", title: "tests against API servers of the lab's Kubernetes", group: 1, programs: []string{"bin/kubernetes"}},
+		{name: "unit", title: "unit tests, golden files, the command line, kernel tests in network namespaces", seconds: 364, always: true, programs: []string{"deps"}},
+		{name: "api", title: "tests against API servers of the lab's Kubernetes", seconds: 854, group: 1, programs: []string{"bin/kubernetes"}},
 	}
 	for i, minor := range minors {
 		all = append(all, part{
-			name: "api-" + minor, title: "tests against API servers of Kubernetes " + minor, group: uint64(2*i) % seeds, //nolint:gosec // an index
+			name: "api-" + minor, title: "tests against API servers of Kubernetes " + minor, seconds: 854, group: uint64(2*i) % seeds, //nolint:gosec // an index
 			programs: []string{"bin/kubernetes", "bin/kubernetes-" + minor}, sources: []string{"testdata/kubernetes/" + minor},
 		})
 	}
 	return append(all,
-		part{name: "modules", title: "tests of the DNS server, the lab, the image, the chart, the release and the alert rules", always: true, programs: []string{"bin/image"}},
-		part{name: "vm", title: "kernel tests again, in a virtual machine with the kernel's WireGuard", always: true, thirds: true, needs: "vm", programs: []string{"deps"}},
+		part{name: "modules", title: "tests of the DNS server, the lab, the image, the chart, the release and the alert rules", seconds: 54, always: true, programs: []string{"bin/image"}},
+		part{name: "vm", title: "kernel tests again, in a virtual machine with the kernel's WireGuard", seconds: 197, always: true, thirds: true, needs: "vm", programs: []string{"deps"}},
 		part{ // gets a group when it is known why, in one of eight runs, a test sees refused packets (docs/requirements.md)
-			name: "vm-5.10", title: "kernel tests again, with the oldest kernel that is promised, Linux 5.10", needs: "vm", allOnly: true,
+			name: "vm-5.10", title: "kernel tests again, with the oldest kernel that is promised, Linux 5.10", seconds: 600, needs: "vm", allOnly: true,
 			programs: []string{"deps"},
 		},
-		part{name: "two-clusters", title: "end-to-end tests in a lab of two clusters", always: true, needs: "root", programs: lab, tests: names(`TestLab.*`)},
-		part{name: "lending", title: "end-to-end tests of pods that run in the other of two clusters, and of the wizard", needs: "root", group: 0, programs: lab, tests: names(`TestLabLending|TestLabWizard`)},
-		part{name: "commands", title: "end-to-end tests of each command and each template in two clusters", needs: "root", group: 2, programs: lab, tests: names(`TestLabCommands|TestLabTemplates`)},
+		part{name: "two-clusters", title: "end-to-end tests in a lab of two clusters", seconds: 297, always: true, needs: "root", programs: lab, tests: names(`TestLab.*`)},
+		part{name: "lending", title: "end-to-end tests of pods that run in the other of two clusters, and of the wizard", seconds: 329, needs: "root", group: 0, programs: lab, tests: names(`TestLabLending|TestLabWizard`)},
+		part{name: "commands", title: "end-to-end tests of each command and each template in two clusters", seconds: 300, needs: "root", group: 2, programs: lab, tests: names(`TestLabCommands|TestLabTemplates`)},
 		part{
-			name: "services", title: "end-to-end tests of Services that two clusters export to each other, and of their names", needs: "root", group: 1,
+			name: "services", title: "end-to-end tests of Services that two clusters export to each other, and of their names", seconds: 278, needs: "root", group: 1,
 			programs: append([]string{"bin/kubeadm", "bin/coredns.tar", "bin/resolve.tar"}, lab...), sources: []string{"testdata/coredns", "testdata/resolve"},
 			tests: names(`TestLabServices`),
 		},
-		part{name: "faults", title: "end-to-end tests of faults that the dashboard watches in two clusters", needs: "root", group: 2, programs: lab, tests: names(`TestLabDashboardWatchesFaults`)},
+		part{name: "faults", title: "end-to-end tests of faults that the dashboard watches in two clusters", seconds: 134, needs: "root", group: 2, programs: lab, tests: names(`TestLabDashboardWatchesFaults`)},
 		part{
-			name: "liqoctl", title: "tests with the released liqoctl", needs: "root", group: 0,
+			name: "liqoctl", title: "tests with the released liqoctl", seconds: 240, needs: "root", group: 0,
 			programs: append([]string{"bin/kubernetes", "bin/liqoctl"}, lab...), tests: names(`TestLiqoctl|TestLabLiqoctl|TestLabByHand`),
 		},
 		part{
-			name: "liqo", title: "end-to-end tests beside Liqo's own controllers", needs: "root", group: 0,
+			name: "liqo", title: "end-to-end tests beside Liqo's own controllers", seconds: 420, needs: "root", group: 0,
 			programs: append([]string{"bin/liqo-1.2/version", "bin/liqoctl"}, lab...), sources: []string{"testdata/liqo/1.2", "testdata/liqo/vxlan.go", "build/liqo.sh"},
 			tests: names(`TestBesideLiqo`), cases: "^TestBesideLiqo$/^v1.2_and_v1.2$",
 		},
 		part{
-			name: "liqo-1.1", title: "end-to-end tests beside Liqo's own controllers of two releases", needs: "root", allOnly: true,
+			name: "liqo-1.1", title: "end-to-end tests beside Liqo's own controllers of two releases", seconds: 420, needs: "root", allOnly: true,
 			programs: append([]string{"bin/liqo-1.2/version", "bin/liqo-1.1/version", "bin/liqoctl"}, lab...), sources: []string{"testdata/liqo/1.1"},
 			tests: names(`TestBesideLiqo`), cases: "^TestBesideLiqo$/^v1.2_and_v1.1$",
 		},
 		part{
-			name: "three-clusters", title: "end-to-end tests in a lab of three clusters, with Calico and flannel", needs: "root", group: 1,
+			name: "three-clusters", title: "end-to-end tests in a lab of three clusters, with Calico and flannel", seconds: 586, needs: "root", group: 1,
 			programs: append([]string{"bin/flanneld", "bin/calico", "bin/udptunnel.tar"}, lab...), sources: []string{"testdata/calico", "testdata/flannel", "testdata/udptunnel"},
 			tests: names(`TestThreeClusters`),
 		},
 		part{
-			name: "registry", title: "end-to-end tests of nodes that pull our image from a registry", needs: "root", group: 2,
+			name: "registry", title: "end-to-end tests of nodes that pull our image from a registry", seconds: 191, needs: "root", group: 2,
 			programs: append([]string{"bin/registry", "bin/helm"}, lab...), sources: []string{"testdata/registry", "testdata/helm/go.mod"}, tests: names(`TestFromARegistry`),
 		},
 		part{
-			name: "skew", title: "end-to-end tests with operators and gateways of earlier commits, and of upgrades under traffic", needs: "root", group: 1,
+			name: "skew", title: "end-to-end tests with operators and gateways of earlier commits, and of upgrades under traffic", seconds: 372, needs: "root", group: 1,
 			programs: append([]string{"bin/previous.tar", "bin/before.tar"}, lab...), sources: []string{"build/previous.sh"}, tests: names(`TestSkew`),
 		},
 		part{
-			name: "nat", title: "end-to-end tests of clusters behind routers that translate addresses", needs: "root", group: 2,
+			name: "nat", title: "end-to-end tests of clusters behind routers that translate addresses", seconds: 369, needs: "root", group: 2,
 			programs: lab, tests: names(`TestBehindNAT`),
 		},
 		part{
-			name: "families", title: "end-to-end tests of clusters with IPv4 and IPv6", needs: "root", group: 0, programs: lab, tests: names(`TestBothFamilies`),
+			name: "families", title: "end-to-end tests of clusters with IPv4 and IPv6", seconds: 214, needs: "root", group: 0, programs: lab, tests: names(`TestBothFamilies`),
 		},
 		part{
-			name: "cilium", title: "end-to-end tests of a cluster with Cilium", needs: "bpf", group: 2,
+			name: "cilium", title: "end-to-end tests of a cluster with Cilium", seconds: 206, needs: "bpf", group: 2,
 			programs: append([]string{"bin/cilium"}, lab...), sources: []string{"testdata/cilium"}, tests: names(`TestCilium`),
 		},
 	)
