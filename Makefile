@@ -197,7 +197,7 @@ check: ## Unit tests, golden files and lint: no API server, no lab, no network n
 	@build/check.sh
 	@$(MAKE) --no-print-directory lint
 
-test: ## All kinds of tests, but only a third of the expensive parts; PART=NAME runs one part
+test: ## All kinds of tests, but only a third of the expensive parts; PART=NAME runs one part, MINUTES=n bounds the time
 	@SEED=$(SEED) build/test.sh
 
 test-all: ## All tests of all parts that have not passed at this commit; PART=NAME runs one part
