@@ -84,6 +84,14 @@ type Watchdog struct {
 	next    time.Time // earliest redial
 	deaf    time.Time // earliest redial because pings are not answered
 	mute    bool      // the peer works, but answers no pings
+	outage  outage
+}
+
+// outage is a silence of the peer that led to redials, since the last answered ping.
+type outage struct {
+	reply time.Time // the last answered ping
+	was   bool
+	ended time.Time // the first handshake after it
 }
 
 // CalmInterval is the time until the next call of Advise if [Watchdog.Calm] returns true.
@@ -101,12 +109,31 @@ func (w *Watchdog) Calm(now time.Time, pings Status) bool {
 // of the pings; if it has no latency, the path's latency is unknown. handshake is the time of the last
 // handshake; zero: none since the last redial.
 func (w *Watchdog) Advise(now time.Time, t Traffic, pings Status, handshake time.Time) Advice {
-	w.mute = pings.Mute(now, handshake)
+	proves := w.outage.proves(now, pings, handshake)
+	w.mute = proves && pings.Mute(now, handshake)
 	advice := w.adviseOnTraffic(now, t, pings.Latency)
+	w.outage.was = w.outage.was || advice == Redial
 	if advice != Fine || w.mute {
 		return advice
 	}
 	return w.adviseOnPings(now, pings)
+}
+
+// proves reports whether a handshake after a lost ping proves that the peer answers no pings. The handshake that
+// ends an outage proves nothing until pings have had the time for an answer, because the ping may have been lost
+// in the outage. Nor does another handshake at the same time: both ends may have dialled. If a second outage began
+// at once, the next redial would come after 15 s.
+func (o *outage) proves(now time.Time, pings Status, handshake time.Time) bool {
+	if !o.reply.Equal(pings.LastReply) {
+		*o = outage{reply: pings.LastReply}
+	}
+	if !o.was {
+		return true
+	}
+	if o.ended.IsZero() {
+		o.ended = handshake // zero while the outage lasts
+	}
+	return handshake.Sub(o.ended) >= redialAfter || now.Sub(handshake) >= DefaultInterval+redialAfter
 }
 
 // adviseOnPings finds a path that works only towards us: packets arrive, but no answers to pings. But a
@@ -134,7 +161,7 @@ func (w *Watchdog) adviseOnTraffic(now time.Time, t Traffic, latency time.Durati
 	w.last = t
 	switch {
 	case heard:
-		*w = Watchdog{last: t, deaf: w.deaf, mute: w.mute}
+		*w = Watchdog{last: t, deaf: w.deaf, mute: w.mute, outage: w.outage}
 		return Fine
 	case w.since.IsZero() && sent:
 		w.since = now

@@ -224,6 +224,40 @@ func TestPeerThatAnswersNoPingsAndIsGoneIsDialled(t *testing.T) {
 	t.Error("never dialled again")
 }
 
+// After an outage, no ping was answered yet. The peer may be silent again, or answer no pings any more.
+func TestAHandshakeThatEndsAnOutageIsNoProofAtOnce(t *testing.T) {
+	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	pings := Status{LastReply: start, Latency: time.Millisecond}
+	for name, test := range map[string]struct {
+		answers uint64 // the number of redials that the peer answers, after the first four
+		most    int    // redials in the next 10 s
+	}{
+		"silent again":       {1, 100},
+		"answers no pings":   {100, 2},
+		"silent later again": {2, 100},
+	} {
+		var dog Watchdog
+		var handshake time.Time
+		var answered uint64
+		var redials []time.Duration
+		for i := range uint64(130) {
+			now := start.Add(3*time.Second + time.Duration(i)*100*time.Millisecond)
+			if dog.Advise(now, Traffic{Sent: 148 * (i + 1), Received: 92 * answered}, pings, handshake) != Redial {
+				continue
+			}
+			redials, handshake = append(redials, now.Sub(start)), time.Time{}
+			if len(redials) > 4 && answered < test.answers {
+				answered, handshake = answered+1, now.Add(time.Millisecond)
+			}
+		}
+		if n := len(redials) - 5; n < 1 || n > test.most {
+			t.Errorf("%s: got redials after %v, want 1 to %d after the first five", name, redials, test.most)
+		} else if again := redials[5] - redials[4]; again > time.Second {
+			t.Errorf("%s: got a redial %s after the end of the outage, want one within 1s", name, again)
+		}
+	}
+}
+
 // dialledInVain returns the times at which a silent peer is dialled. The tunnel calls the watchdog ten times
 // a second.
 func dialledInVain(w *Watchdog, start time.Time, latency, during time.Duration) (redials []time.Time) {
