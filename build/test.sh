@@ -13,7 +13,7 @@ mkdir -p bin/plan bin/logs
 : >"$log"
 failed=0
 export SEED=${SEED:-1} TEST_ALL=${TEST_ALL:-} PART=${PART:-}
-minutes=${MINUTES:-0} # 0: any time
+minutes=${MINUTES:-} # empty: any time
 limit=${TEST_ALL:+60m} # of one package's tests
 limit=${limit:-30m}
 if [ "${CI:-}" = true ]; then
@@ -147,11 +147,11 @@ part_own_lab() {
 
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 
-# Builds the programs that parts use, in at most SECONDS; 0 is any time. Make builds those
-# that are missing or old.
+# Builds the programs that parts use, in at most SECONDS; 0 or nothing is any time. Make
+# builds those that are missing or old.
 built=0
 builds() {
-	local limit=$1 began=$SECONDS code=0
+	local limit=${1:-0} began=$SECONDS code=0
 	shift
 	# shellcheck disable=SC2046
 	timeout "$limit" make --no-print-directory build $(printf '%s\n' $* | sort -u) || code=$?
@@ -167,7 +167,7 @@ ends() { echo $((SECONDS + (known > 0 ? $1 * took / known : $1))); }
 # True if part i would end too late. It tells so.
 too_late() {
 	local i=$1 end
-	((minutes > 0)) && [ "${always[i]}" = false ] || return 1
+	[ -n "$minutes" ] && [ "${always[i]}" = false ] || return 1
 	end=$(ends "${expected[i]}")
 	((end > minutes * 60)) || return 1
 	late+=("${names[i]}")
@@ -188,7 +188,7 @@ for i in "${!names[@]}"; do
 	part=${names[i]}
 	! too_late "$i" || continue
 	if [ "${always[i]}" = false ]; then
-		builds $((minutes > 0 ? minutes * 60 - SECONDS : 0)) "${programs[i]}"
+		builds "${minutes:+$((minutes * 60 - SECONDS))}" "${programs[i]}"
 		! too_late "$i" || continue
 	fi
 	part_log=bin/logs/$part.log
