@@ -78,13 +78,20 @@ func (s Status) Mute(now, handshake time.Time) bool {
 // itself, so an idle tunnel stays idle.
 type Watchdog struct {
 	last    Traffic
-	since   time.Time // the first sent packet without a received packet after it; zero: none
-	redials int       // since that packet
-	slow    int       // the number of redials after eagerFor
-	next    time.Time // earliest redial
-	deaf    time.Time // earliest redial because pings are not answered
-	mute    bool      // the peer works, but answers no pings
+	since   time.Time     // the first sent packet without a received packet after it; zero: none
+	latency time.Duration // before since; an answer that a busy peer gives late says nothing about the path
+	redials int           // since that packet
+	pending bool          // no handshake has followed the last redial
+	slow    int           // the number of redials after eagerFor
+	next    time.Time     // earliest redial
+	deaf    time.Time     // earliest redial because pings are not answered
+	mute    bool          // the peer works, but answers no pings
 	outage  outage
+	looked  time.Time // the last call of Advise
+	stalled bool      // that call was late, see woke
+	// woke is when the program ran again, after it had not run for a time. Packets that came in this time may
+	// still be unread.
+	woke time.Time
 }
 
 // outage is a silence of the peer that led to redials, since the last answered ping.
@@ -97,10 +104,12 @@ type outage struct {
 // CalmInterval is the time until the next call of Advise if [Watchdog.Calm] returns true.
 const CalmInterval = 500 * time.Millisecond
 
+// late is how late a timer of a program may be that runs as it should.
+const late = 100 * time.Millisecond
+
 // Calm reports whether the next call of Advise may come after CalmInterval: no answer is awaited, and no
 // answer to a ping can be missing for so long that Advise would skip the advice to send a ping.
 func (w *Watchdog) Calm(now time.Time, pings Status) bool {
-	const late = 100 * time.Millisecond // of a timer
 	overdue := now.Sub(pings.LastReply) - DefaultInterval + CalmInterval + late
 	return w.since.IsZero() && !pings.LastReply.IsZero() && (w.mute || overdue < redialAfter)
 }
@@ -109,14 +118,26 @@ func (w *Watchdog) Calm(now time.Time, pings Status) bool {
 // of the pings; if it has no latency, the path's latency is unknown. handshake is the time of the last
 // handshake; zero: none since the last redial.
 func (w *Watchdog) Advise(now time.Time, t Traffic, pings Status, handshake time.Time) Advice {
+	w.note(now)
+	w.pending = w.pending && handshake.IsZero()
 	proves := w.outage.proves(now, pings, handshake)
 	w.mute = proves && pings.Mute(now, handshake)
 	advice := w.adviseOnTraffic(now, t, pings.Latency)
 	w.outage.was = w.outage.was || advice == Redial
-	if advice != Fine || w.mute {
-		return advice
+	if advice == Fine && !w.mute {
+		advice = w.adviseOnPings(now, pings, handshake)
 	}
-	return w.adviseOnPings(now, pings)
+	w.pending = w.pending || advice == Redial
+	return advice
+}
+
+// note notes the time of a call of Advise. If each call is late, time counts as usual.
+func (w *Watchdog) note(now time.Time) {
+	stalled := !w.looked.IsZero() && now.Sub(w.looked) > CalmInterval+late
+	if stalled && !w.stalled {
+		w.woke = now
+	}
+	w.looked, w.stalled = now, stalled
 }
 
 // proves reports whether a handshake after a lost ping proves that the peer answers no pings. The handshake that
@@ -138,11 +159,18 @@ func (o *outage) proves(now time.Time, pings Status, handshake time.Time) bool {
 
 // adviseOnPings finds a path that works only towards us: packets arrive, but no answers to pings. But a
 // working peer may also answer no pings. The handshake after one redial distinguishes the two cases.
-func (w *Watchdog) adviseOnPings(now time.Time, pings Status) Advice {
+func (w *Watchdog) adviseOnPings(now time.Time, pings Status, handshake time.Time) Advice {
 	if pings.LastReply.IsZero() {
 		return Fine
 	}
-	overdue := now.Sub(pings.LastReply) - DefaultInterval
+	due := pings.LastReply.Add(DefaultInterval)
+	if handshake.After(due) && !handshake.After(now) {
+		due = handshake // the pings before may have been lost in the outage that it ended
+	}
+	if w.woke.After(due) {
+		due = w.woke
+	}
+	overdue := now.Sub(due)
 	if overdue >= max(redialAfter, 4*pings.Latency) && !now.Before(w.deaf) {
 		w.deaf = now.Add(deafRedial)
 		return Redial
@@ -157,18 +185,20 @@ func (w *Watchdog) adviseOnTraffic(now time.Time, t Traffic, latency time.Durati
 	if t.Received < w.last.Received || t.Sent < w.last.Sent {
 		w.last = Traffic{} // another device, or a redial: the counters begin again
 	}
-	heard, sent := t.Received > w.last.Received, t.Sent > w.last.Sent
+	// A packet that comes before the handshake of a redial was sent with the keys of before.
+	heard, sent := t.Received > w.last.Received && !w.pending, t.Sent > w.last.Sent
 	w.last = t
 	switch {
 	case heard:
-		*w = Watchdog{last: t, deaf: w.deaf, mute: w.mute, outage: w.outage}
+		w.since, w.redials, w.slow, w.next = time.Time{}, 0, 0, time.Time{}
 		return Fine
 	case w.since.IsZero() && sent:
-		w.since = now
+		w.since, w.latency = now, latency
 	case w.since.IsZero():
 		return Fine
 	}
-	silent := now.Sub(w.since)
+	latency = w.latency
+	silent := min(now.Sub(w.since), now.Sub(w.woke))
 	if w.mute && silent < muteRedial {
 		return Fine
 	}
