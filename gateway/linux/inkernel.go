@@ -68,6 +68,8 @@ func (k *kernelTunnel) changePort(port uint16) error {
 	return k.client.ConfigureDevice(k.name, wgtypes.Config{ListenPort: &number})
 }
 
+func (k *kernelTunnel) redial(p wireguardPeer) error { return k.setPeers(false, anew(p)...) }
+
 func (k *kernelTunnel) setPeers(replace bool, changes ...peerChange) error {
 	config := wgtypes.Config{ReplacePeers: replace}
 	for _, c := range changes {

@@ -59,15 +59,34 @@ func (k *Kernel) readPeer(device string) (wireguardConfig, gateway.Implementatio
 	return c, wg.implementation(), err
 }
 
-// Redial makes the tunnel start a new handshake with its peer now. WireGuard itself repeats an unanswered
-// handshake after 5 s, and notices a restarted peer after 15 s. Redial drops the session keys. Redial dials
-// the peer's last address, or endpoint if that is valid.
+// Redial makes the tunnel start a new handshake with its peer now, with the peer's last address, or with endpoint
+// if that is valid. WireGuard itself repeats an unanswered handshake after 5 s, and notices a restarted peer after
+// 15 s. From Redial to the handshake, [PeerStats] has no time of a handshake, and the counters begin again.
+//
+// Packets that are sent meanwhile wait for the handshake. A tunnel of this process also keeps the session keys for
+// packets that arrive, so that a peer that was only busy loses nothing. The kernel has no such request, so a tunnel
+// of the kernel drops its keys.
 func (k *Kernel) Redial(device string, endpoint netip.AddrPort) error {
+	return k.changePeer(device, func(wg wireguard, main wireguardPeer) error {
+		if endpoint.IsValid() {
+			main.endpoint = endpoint
+		}
+		return wg.redial(main)
+	})
+}
+
+// Forget drops all that WireGuard knows of a tunnel's peer but its address: the session keys, the counters, and the
+// time stamp of the last handshake.
+func (k *Kernel) Forget(device string) error {
+	return k.changePeer(device, func(wg wireguard, main wireguardPeer) error { return wg.setPeers(false, anew(main)...) })
+}
+
+func (k *Kernel) changePeer(device string, change func(wireguard, wireguardPeer) error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	wg, err := k.find(device)
 	if err != nil {
-		return fmt.Errorf("redial: %w", err)
+		return err
 	}
 	defer wg.close()
 	c, err := wg.read()
@@ -76,12 +95,9 @@ func (k *Kernel) Redial(device string, endpoint netip.AddrPort) error {
 	}
 	main, _ := c.roles()
 	if main == nil {
-		return fmt.Errorf("redial %s: %w", device, ErrNoPeer)
+		return fmt.Errorf("tunnel %s: %w", device, ErrNoPeer)
 	}
-	if endpoint.IsValid() {
-		main.endpoint = endpoint
-	}
-	return wg.setPeers(false, peerChange{*main, true}, peerChange{*main, false})
+	return change(wg, *main)
 }
 
 // clientPorts is the number of ports that a client's tunnel uses in turn. A router on the path keeps an entry

@@ -33,6 +33,9 @@ type userspaceTunnel struct {
 	index  int // of the link, to distinguish it from a later link of the same name
 	tun    *tunDevice
 	device *device.Device
+	// redialled holds each peer as it was when it was dialled again. The device's counters and the time of its
+	// last handshake go on, see [Kernel.Redial].
+	redialled map[wgtypes.Key]wireguardPeer
 }
 
 func (k *Kernel) createUserspace(name string) error {
@@ -53,7 +56,7 @@ func (k *Kernel) createUserspace(name string) error {
 		d.Close()
 		return fmt.Errorf("find tun device: %w", err)
 	}
-	k.userspace[name] = &userspaceTunnel{name: name, index: i.Index, tun: t, device: d}
+	k.userspace[name] = &userspaceTunnel{name: name, index: i.Index, tun: t, device: d, redialled: map[wgtypes.Key]wireguardPeer{}}
 	return nil
 }
 
@@ -96,7 +99,34 @@ func (u *userspaceTunnel) read() (wireguardConfig, error) {
 	if err != nil {
 		return wireguardConfig{}, fmt.Errorf("read tunnel %s: %w", u.name, err)
 	}
+	for i := range c.peers {
+		p := &c.peers[i]
+		before := u.redialled[p.key]
+		p.received, p.sent = p.received-before.received, p.sent-before.sent
+		if p.handshake.Equal(before.handshake) {
+			p.handshake = time.Time{}
+		}
+	}
 	return c, nil
+}
+
+func (u *userspaceTunnel) redial(p wireguardPeer) error {
+	peer := u.device.LookupPeer(device.NoisePublicKey(p.key))
+	if peer == nil {
+		return fmt.Errorf("tunnel %s: %w", u.name, ErrNoPeer)
+	}
+	if err := u.setPeers(false, peerChange{p, false}); err != nil {
+		return err
+	}
+	before := u.redialled[p.key]
+	before.received, before.sent = before.received+p.received, before.sent+p.sent
+	if !p.handshake.IsZero() {
+		before.handshake = p.handshake
+	}
+	u.redialled[p.key] = before
+	peer.ExpireCurrentKeypairs()
+	_ = peer.SendHandshakeInitiation(false) // logs the error
+	return nil
 }
 
 func (u *userspaceTunnel) setDevice(key gateway.PrivateKey, port uint16) error {
@@ -115,11 +145,13 @@ func (u *userspaceTunnel) setPeers(replace bool, changes ...peerChange) error {
 	var b strings.Builder
 	if replace {
 		b.WriteString("replace_peers=true\n")
+		clear(u.redialled)
 	}
 	for _, c := range changes {
 		fmt.Fprintf(&b, "public_key=%s\n", hex.EncodeToString(c.key[:]))
 		if c.remove {
 			b.WriteString("remove=true\n")
+			delete(u.redialled, c.key)
 			continue
 		}
 		if c.endpoint.IsValid() {

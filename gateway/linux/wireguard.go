@@ -23,6 +23,8 @@ type wireguard interface {
 	changePort(port uint16) error
 	// setPeers makes the changes in order. If replace is set, it first removes all peers.
 	setPeers(replace bool, changes ...peerChange) error
+	// redial is [Kernel.Redial].
+	redial(wireguardPeer) error
 	implementation() gateway.Implementation
 	close()
 }
@@ -48,6 +50,9 @@ type peerChange struct {
 	wireguardPeer
 	remove bool
 }
+
+// anew returns the changes that remove a peer and create it again, without its keys, counters and times.
+func anew(p wireguardPeer) []peerChange { return []peerChange{{p, true}, {p, false}} }
 
 // everything returns the allowed range of a peer. WireGuard allows all addresses, because the firewall judges
 // them, and counts the packets that it drops.

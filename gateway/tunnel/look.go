@@ -206,21 +206,20 @@ func (t *Tunnel) forget(now time.Time) {
 	if early {
 		return
 	}
-	if err := t.renew(netip.AddrPort{}); err != nil {
+	err := t.config.Kernel.Forget(t.device)
+	t.renewed(err)
+	if err != nil {
 		t.config.Log.Error("forget the time of the peer's last handshake", "error", err)
 	}
 }
 
-// renew creates WireGuard's entry of the peer anew. That begins a handshake with the address in the parameter
-// to, or with the peer's last address if to is not valid.
-func (t *Tunnel) renew(to netip.AddrPort) error {
-	err := t.config.Kernel.Redial(t.device, to)
+// renewed notes that WireGuard's counters begin again, if err is nil.
+func (t *Tunnel) renewed(err error) {
 	if err == nil {
 		t.mu.Lock()
 		t.totals.restart()
 		t.mu.Unlock()
 	}
-	return err
 }
 
 // redialSooner makes the redials of a silent peer frequent again, from the next look on.
@@ -247,7 +246,8 @@ const (
 	// perPort is the number of handshakes from one port before the client uses the next port. A machine
 	// on the path that tracks flows can treat a flow wrongly as long as its packets come. For example, a
 	// node keeps a flow that began before its kube-proxy knew the Service. A flow from a new port is new
-	// to such a machine.
+	// to such a machine. Answers to the port before are lost, so the first change after an answered ping
+	// comes later: the peer may only be busy.
 	perPort = 2
 	// For the first quickPorts redials, only perPort decides when the port changes. Later, the client
 	// keeps a port for at least portFor. It uses 10 ports in turn, and Linux forgets an unanswered
@@ -258,9 +258,12 @@ const (
 )
 
 // portIsDue reports whether the n-th redial without an answer needs another port. The parameter since is when the
-// client began to use the present port.
-func portIsDue(n int, now, since time.Time) bool {
-	return n%perPort == 0 && (n <= quickPorts || now.Sub(since) >= portFor)
+// client began to use the present port, and answered is whether the peer has ever answered a ping.
+func portIsDue(n int, now, since time.Time, answered bool) bool {
+	if answered {
+		n -= perPort
+	}
+	return n > 0 && n%perPort == 0 && (n <= quickPorts || now.Sub(since) >= portFor)
 }
 
 // redial begins a handshake, the n-th without an answer.
@@ -277,7 +280,7 @@ func (t *Tunnel) redial(n int) {
 		}
 		to = t.chosen
 	}
-	change := t.config.Role == gateway.Client && portIsDue(n, now, t.ported) // a server's port must be that of its Service
+	change := t.config.Role == gateway.Client && portIsDue(n, now, t.ported, t.pings.Latency > 0) // a server's port must be that of its Service
 	if change {
 		t.ported = now
 	}
@@ -291,7 +294,9 @@ func (t *Tunnel) redial(n int) {
 	if change {
 		err = t.config.Kernel.ChangePort(t.device)
 	}
-	if err := errors.Join(err, t.renew(to)); err != nil {
+	again := t.config.Kernel.Redial(t.device, to)
+	t.renewed(again)
+	if err := errors.Join(err, again); err != nil {
 		t.config.Log.Error("dial the peer again", "error", err)
 	}
 }

@@ -267,6 +267,58 @@ func TestHealthyTunnelIsLeftAlone(t *testing.T) {
 	}
 }
 
+// The client dials again while the server does not run. In the socket of the server are packets that were sent with
+// the keys of before.
+func TestAGatewayThatWasBusyLosesNoPacket(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, linuxtest.TunnelMTU)
+	if got := p.ofClient.Status().Peer.Implementation; got != gateway.Userspace {
+		t.Skipf("WireGuard of the kernel (%s) runs without the gateway's process", got)
+	}
+	p.stream.Stop() // its packets would fill the queue of those that wait for a handshake
+	p.losesNothing("client", p.ofClient)
+	before := p.ofClient.Status().Redials
+	for range 5 { // on a busy machine, the client may not run meanwhile either
+		p.losesNothing("server", p.ofServer)
+		if p.ofClient.Status().Redials > before {
+			return
+		}
+	}
+	t.Error("the client did not dial again, so this test shows nothing")
+}
+
+// losesNothing stops a gateway for a second, while a pod sends datagrams. All have to be answered.
+func (p *pair) losesNothing(name string, busy *linuxtest.Process) {
+	p.t.Helper()
+	const every, datagrams = 40 * time.Millisecond, 50
+	socket := p.podB.ListenUDP("0.0.0.0:0")
+	defer socket.Close()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		busy.Stop(time.Second)
+	}()
+	for i := range byte(datagrams) {
+		if _, err := socket.WriteToUDPAddrPort([]byte{i}, netip.MustParseAddrPort("10.61.2.2:7777")); err != nil {
+			p.t.Fatal(err)
+		}
+		time.Sleep(every)
+	}
+	<-stopped
+	if err := socket.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		p.t.Fatal(err)
+	}
+	answered := map[byte]bool{}
+	for b := make([]byte, 1); len(answered) < datagrams; answered[b[0]] = true {
+		if _, _, err := socket.ReadFromUDPAddrPort(b); err != nil {
+			break
+		}
+	}
+	if len(answered) != datagrams {
+		p.t.Errorf("the %s was busy: %d of %d datagrams were answered", name, len(answered), datagrams)
+	}
+}
+
 // The other end does not answer pings, and works otherwise.
 func TestTunnelOfAPeerThatAnswersNoPingsIsLeftAlone(t *testing.T) {
 	t.Parallel()

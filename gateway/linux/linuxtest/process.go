@@ -166,6 +166,19 @@ func (p *Process) Lead(lead bool) {
 	p.tell(order{Lead: lead, StandBy: !lead})
 }
 
+// Stop stops the process for a time, as a machine without free CPU does.
+func (p *Process) Stop(d time.Duration) {
+	p.t.Helper()
+	for _, signal := range []os.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
+		if err := p.cmd.Process.Signal(signal); err != nil {
+			p.t.Fatalf("%s: %v", p.name, err)
+		}
+		if signal == syscall.SIGSTOP {
+			time.Sleep(d)
+		}
+	}
+}
+
 func (p *Process) tell(o order) {
 	p.t.Helper()
 	if err := p.in.Encode(o); err != nil {
