@@ -81,7 +81,7 @@ func setUpMapped(mgr ctrl.Manager, recorder events.EventRecorder, home string, s
 	}
 	b := base{client: here.GetClient(), peers: mgr.GetClient(), reader: mgr.GetAPIReader(), cache: here.GetCache(), recorder: recorder, home: home, seen: seen}
 	books := newLedger(b)
-	return books.Used, errors.Join(mgr.Add(here), (&namespaces{base: b, books: books, guards: control.Guards{Reader: b.reader, Role: render.PeeringProvider}}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr), (&endpoints{base: b}).setup(mgr))
+	return books.Used, errors.Join(mgr.Add(here), (&namespaces{base: b, guards: control.Guards{Reader: b.reader, Role: render.PeeringProvider}}).setup(mgr), (&shadowPods{base: b, books: books}).setup(mgr), (&endpoints{base: b}).setup(mgr))
 }
 
 // caches returns options for a cache of objects in mapped namespaces. The manager's caches contain other

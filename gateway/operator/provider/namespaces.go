@@ -40,7 +40,6 @@ import (
 type namespaces struct {
 	base
 
-	books    *ledger          // the ledger of shadowPods, which counts the pods of each consumer
 	guards   control.Guards   // the admission policies that limit consumers
 	counting control.Counting // finds ResourceQuotas whose usage Kubernetes does not compute
 }
