@@ -109,20 +109,42 @@ func Rows(v View) (rows []Row, unread, without []string) {
 			unread = append(unread, fmt.Sprintf("%s: its exports are unread: %s", p.ID, why))
 		}
 	}
-	names := map[types.NamespacedName]bool{}
-	for i := range f.Exports.Items {
-		names[nameOf(&f.Exports.Items[i])] = true
-	}
-	for i := range f.Imports.Items {
-		names[nameOf(&f.Imports.Items[i])] = true
-	}
-	for i := range f.Copies.Items {
-		names[CopyOf(&f.Copies.Items[i])] = true
-	}
-	for _, name := range slices.SortedFunc(maps.Keys(names), compareNames) {
-		rows = append(rows, v.row(name))
+	parts := f.byName()
+	for _, name := range slices.SortedFunc(maps.Keys(parts), compareNames) {
+		if part := parts[name]; len(part.Exports.Items)+len(part.Imports.Items)+len(part.Copies.Items) > 0 {
+			v.Found = *part
+			rows = append(rows, v.row(name))
+		}
 	}
 	return rows, unread, without
+}
+
+// byName returns what was found of each name, so that a row need not look at the objects of all names.
+func (f *Found) byName() map[types.NamespacedName]*Found {
+	parts := map[types.NamespacedName]*Found{}
+	of := func(name types.NamespacedName) *Found {
+		if parts[name] == nil {
+			part := *f
+			part.Exports.Items, part.Imports.Items, part.Slices.Items, part.Copies.Items = nil, nil, nil, nil
+			parts[name] = &part
+		}
+		return parts[name]
+	}
+	add := func(name types.NamespacedName, o metav1.Object) { of(name).Add(name, o) }
+	for i := range f.Exports.Items {
+		add(nameOf(&f.Exports.Items[i]), &f.Exports.Items[i])
+	}
+	for i := range f.Imports.Items {
+		add(nameOf(&f.Imports.Items[i]), &f.Imports.Items[i])
+	}
+	for i := range f.Slices.Items {
+		s := &f.Slices.Items[i]
+		add(types.NamespacedName{Namespace: s.Namespace, Name: SliceOf(s)}, s)
+	}
+	for i := range f.Copies.Items {
+		add(CopyOf(&f.Copies.Items[i]), &f.Copies.Items[i])
+	}
+	return parts
 }
 
 // names says whether pods of the cluster find names.
