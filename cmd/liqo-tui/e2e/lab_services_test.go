@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/render"
 )
 
 // shop is the namespace of the Services that clusters export to each other.
@@ -35,8 +38,8 @@ func TestLabServices(t *testing.T) {
 		l.must(t, "kubectl", cluster, "wait", "-n", shop, "--for=condition=Ready", "pod", "--all", "--timeout=60s")
 	}
 
+	t.Run("the wizard exports, and a pod of the other cluster calls", l.testWizardReaches)
 	t.Run("one cluster exports", func(t *testing.T) {
-		l.export(t, "milan", "web")
 		l.answersFrom(t, "rome", "web", "milan")
 		l.answersFrom(t, "milan", "web", "milan") // an exporter imports, too
 	})
@@ -86,6 +89,37 @@ func TestLabServices(t *testing.T) {
 		}
 	})
 	t.Run("uninstall takes the names back", func(t *testing.T) { l.testNamesRemoved(t, corefiles) })
+}
+
+// testWizardReaches answers the wizard's last question. The wizard exports the Service web of milan, and sends a
+// request from a pod of rome.
+func (l lab) testWizardReaches(t *testing.T) {
+	s := l.wizard(t, program(t), 120, 40, "--context", "lab-rome", "--remote-kubeconfig", l.kubeconfig, "--remote-context", "lab-milan")
+	s.Wait(30*time.Second, "Reach something?")
+	s.Press("b")
+	s.Wait(30*time.Second, "Choose a Service", "shop/web")
+	chosen := regexp.MustCompile(`▸ .*milan +shop/web`)
+	for i := 0; !chosen.MatchString(s.Screen()); i++ {
+		if i == 20 {
+			t.Fatalf("no key Down leads to shop/web of milan:\n%s", s.Screen())
+		}
+		s.Press("Down")
+	}
+	s.Press("Enter")
+	s.Wait(30*time.Second, "milan exports shop/web", "kind: ServiceExport")
+	s.Press("y")
+	s.Wait(60*time.Second, "First answer from milan to a pod of rome", "HTTP status 200", "service unexport shop/web")
+	s.Press("q")
+	if code := s.Exit(30 * time.Second); code != "0" {
+		t.Errorf("got exit code %s, want 0", code)
+	}
+	eventually(t, 20*time.Second, func() error {
+		left, err := l.try(t, "kubectl", "rome", "get", "pods", "-A", "-l", wire.LabelAppName+"="+render.ProbeName, "-o", "name")
+		if err == nil && left != "" {
+			err = fmt.Errorf("left on rome: %s", left)
+		}
+		return err
+	})
 }
 
 const clientPod = `
