@@ -130,16 +130,16 @@ type ClusterFacts struct {
 	Unattended []string
 	// AttendanceUnknown is set if the agents' pods may not be read. Then Unattended is empty.
 	AttendanceUnknown bool
-	// PodsHidden is set unless this user may read the pods of gateways in every namespace. PodsSeen is
-	// the only namespace whose pods this user reads; "" if there is no such namespace. In all other
-	// namespaces a gateway may have a pod, although Pods has none.
+	// PodsHidden is set if this user may not read gateways' pods in all namespaces. PodsSeen is the
+	// only namespace whose pods this user reads; "" if there is no such namespace. Pods lacks the
+	// pods of all other namespaces.
 	PodsHidden bool
 	PodsSeen   string
-	// ManagersHidden is set unless this user may read the Deployments of every namespace. If it is set,
+	// ManagersHidden is set if this user may not read the Deployments of all namespaces. If it is set,
 	// an operator may be installed, although Software is NoSoftware.
 	ManagersHidden bool
-	// PeersHidden is set if this user may read the namespaces, or some objects of connections, only in
-	// one namespace. Then other namespaces may have connections that are not in these facts.
+	// PeersHidden is set if this user may read Namespaces, or a kind of a connection's objects, only
+	// for one namespace. Then other namespaces may have connections that are not in these facts.
 	PeersHidden bool
 	// NodePorts is the range of node ports; zero if it is unknown.
 	NodePorts PortRange
@@ -212,8 +212,8 @@ type OperatorFacts struct {
 	Refuses bool
 	// Unstated says which ranges the operator can't find out. An admin has to state them by install.
 	Unstated struct{ Pods, Services bool }
-	// KeepsRange is set if the installation states another range than peers were told. The operator
-	// keeps the range that peers know.
+	// KeepsRange is set if the installation's range differs from the range that peers know. The
+	// operator keeps the latter.
 	KeepsRange bool
 	// Peering is the cluster's role in lending, if our operator runs.
 	Peering render.PeeringRole
@@ -411,8 +411,8 @@ func (f Facts) End(side Side) End { return f.Sides[side].End(f.Sides[side.Other(
 // because other tools choose other names.
 func (c ClusterFacts) End(remote wire.ClusterID) End { return c.endIn("", remote) }
 
-// endIn is End for a connection that may not exist yet. Then the connection's namespace is the
-// parameter namespace, or Liqo's default if the parameter is "".
+// endIn is End for a connection that may not exist yet. If the connection does not exist, its
+// namespace is the parameter namespace, or Liqo's default if the parameter is "".
 func (c ClusterFacts) endIn(namespace string, remote wire.ClusterID) End {
 	namespace = c.homes(remote)[remote].namespace(cmp.Or(namespace, wire.TenantNamespaceName(remote)))
 	p := End{Tenant: render.Tenant{Namespace: namespace, Remote: remote}, ClockAhead: c.ClockAhead, Self: c.self(), Namespace: c.FindNamespace(namespace)}
@@ -480,8 +480,9 @@ func (c ClusterFacts) FindNamespace(name string) *corev1.Namespace {
 }
 
 // home has the namespaces in which a connection with one peer may be; "" means that there is no such
-// namespace. gateway and other prefer the namespace works, or labelled if works is "". If the
-// preferred namespace has no such object, they are the first namespace that has one.
+// namespace. The preferred namespace is in works, or in labelled if works is empty. The field
+// gateway is the preferred namespace if a gateway is there, else the first namespace with a gateway.
+// The field other follows the same rule for Configurations.
 type home struct {
 	labelled string // the first namespace with the peer's label
 	works    string // the first namespace with a Connection that is Connected
@@ -491,13 +492,13 @@ type home struct {
 
 // namespace chooses the connection's namespace. Objects count more than a label, because Liqo labels
 // the namespace of its authentication even if the connection was made by hand in another namespace.
-// Without objects and label, the namespace is standard.
+// If there are no objects and no label, namespace returns the parameter standard.
 func (h home) namespace(standard string) string {
 	return cmp.Or(h.gateway, h.other, h.labelled, standard)
 }
 
-// homes finds the namespaces of all connections. If only is set, only the entry of this peer is
-// complete.
+// homes finds the namespaces of all connections. If the parameter only names a peer, entries of
+// other peers may be incomplete.
 func (c ClusterFacts) homes(only wire.ClusterID) map[wire.ClusterID]home {
 	all := map[wire.ClusterID]home{}
 	for i := range c.Namespaces {

@@ -34,8 +34,8 @@ func (c Connection) ExplainWaits(steps []Step) []Step {
 // refusalGrace is the time that an operator needs to notice a change of a refused gateway.
 const refusalGrace = 5 * time.Second
 
-// blame adds to a wait for a gateway the operator's reason for not making it. The step fails
-// if another attempt would not help.
+// If the operator does not make a gateway, blame writes the operator's reason into the step that
+// waits for the gateway. The step fails if another attempt would not help.
 func (c Connection) blame(steps []Step, s *Step) {
 	side := s.Side
 	switch s.Code {
@@ -116,7 +116,7 @@ func (c Connection) tunnelFix(side Side) []command.Hint {
 		return []command.Hint{command.Hintf("see why: %s", c.Kubectl(side, "logs", "--previous", "--all-containers", pod.Name))}
 	}
 	cause := c.Ends[side].Reading().Cause(c.Facts.At)
-	if cause != wire.ReasonNoHandshake && cause != wire.ReasonPeerSilent && cause != "" { // these causes have their own explanation
+	if cause != wire.ReasonNoHandshake && cause != wire.ReasonPeerSilent && cause != "" { // all other causes have their own explanation
 		return fix
 	}
 	if addresses, port, reason := c.Dial(c.Params.Server); reason == "" {
@@ -125,7 +125,7 @@ func (c Connection) tunnelFix(side Side) []command.Hint {
 	}
 	other := c.Params.Server.Other()
 	switch {
-	case cause == wire.ReasonPeerSilent, c.Facts.Sides[B].Described: // packets may have passed in this direction before
+	case cause == wire.ReasonPeerSilent, c.Facts.Sides[B].Described: // the other direction is no advice here, because the present direction may have worked
 	case c.Ends[c.Params.Server].OtherWayFailed():
 		fix = append(fix, command.Hintf("or run a relay that both clusters reach, since they did not reach each other with the server on %s either: %s",
 			c.Facts.Sides[other].ID, c.Facts.Ours("network", "connect").Flag("--relay", "HOST:PORT")))

@@ -32,9 +32,9 @@ const (
 	DroppedInput = "dropped-input"
 	// DroppedOutput counts packets to the peer with a source that the peer must not see.
 	DroppedOutput = "dropped-output"
-	// DroppedFabric counts packets over the fabric from a sender outside of it, for example a pod. It
-	// also counts packets out of the fabric that are not to a peer (on gateways), or not from a peer
-	// (on nodes).
+	// DroppedFabric counts packets over the fabric from a sender outside of it, for example a pod. On
+	// a gateway, it also counts packets from the fabric whose destination is not a peer. On a node,
+	// it also counts packets from the fabric whose source is not a peer.
 	DroppedFabric = "dropped-fabric"
 	// DroppedNodes counts packets from a peer to an address of a node.
 	DroppedNodes = "dropped-nodes"
@@ -143,8 +143,8 @@ func Compute(in Inputs) (KernelState, error) {
 
 // tunnelSettings let in packets of remote pods, although their sources may be addresses of local pods
 // or of this pod. A machine may check reverse paths strictly (net.ipv4.conf.all.rp_filter=1), and a
-// pod can't change that. Then the kernel has to check the path with the packet's mark, because the
-// mark leads to the route of the answers.
+// pod can't change that. On such a machine, the kernel has to check the reverse path with the
+// packet's mark: with the mark, it finds the route back into the tunnel.
 func tunnelSettings(device string) []Setting {
 	return []Setting{{device, Forwarding, 1}, {device, ReversePath, 0}, {device, ReversePathMark, 1}, {device, AcceptLocal, 1}}
 }
@@ -228,9 +228,9 @@ func (in Inputs) routes(p Peer) []Route {
 }
 
 // localRoutes returns the routing table for packets from a tunnel. Packets to a pod that no node has
-// announced go to this gateway's node, which has the pod network's routes. The gateway pod's default
-// route can't replace this, because pod networks drop packets that a pod sends with a source address
-// that is not its own. The other routes come after it.
+// announced go to this gateway's node, which has the pod network's routes. The pod's default route
+// is no replacement: pod networks drop a packet if its source is not the sending pod's address. The
+// result ends with the parameter others.
 func (in Inputs) localRoutes(others []Route) []Route {
 	most := 1 + len(in.Hosts) + len(in.Local.Pod) + len(in.Local.External)
 	for _, n := range in.Nodes {
@@ -263,7 +263,7 @@ func (in Inputs) localRoutes(others []Route) []Route {
 	}
 	// Conntrack has already translated the external addresses in use, so all others are dropped. The
 	// type is not "unreachable", because the kernel would send the error to the peer's real address.
-	// A local pod may have the same address.
+	// A local pod may have this address, and would get the error.
 	const blackhole = 0
 	for _, c := range outermost(in.Local.External) {
 		add(c, blackhole)

@@ -23,11 +23,12 @@ func ComputeNode(in NodeInputs) (KernelState, error) {
 		Links: []Link{fabricLink(in.NodeIP, in.UnderlayMTU)},
 		Rules: []Rule{{Preference: NodeErrorPref, Mark: errorMark, Table: ErrorTable}, {Preference: NodePref, Table: NodeTable}},
 		// Forwarding is for machines on which net.ipv4.ip_forward is 0 and the pod network enables it
-		// for its own devices, as OVN-Kubernetes does. It is a property of our device, and goes with it.
+		// for its own devices, as OVN-Kubernetes does. The setting belongs to our device, and disappears
+		// with the device.
 		//
 		// ReversePathMark is for machines that set rp_filter for all devices. If a machine sets
-		// it only as the default of new devices, it does not check our device, and marks don't
-		// matter.
+		// rp_filter only as the default of new devices, the kernel does not check our device,
+		// because ReversePath is 0 there. Then marks don't matter.
 		Settings: []Setting{{FabricDevice, Forwarding, 1}, {FabricDevice, ReversePath, 0}, {FabricDevice, ReversePathMark, 1}},
 	}
 	for _, c := range in.closed() {
@@ -71,11 +72,11 @@ func ComputeNode(in NodeInputs) (KernelState, error) {
 		Counters: []string{DroppedFabric, DroppedNodes},
 		Sets: []Set{
 			{Name: setGateways, Key: KeyHost, Comment: "pods that send over the fabric", Elements: gateways},
-			addressSet(setGiven, "hosts outside, nodes and Services that peers were given addresses of", in.given()),
+			addressSet(setGiven, "hosts outside, nodes and Services that an admin has opened to peers", in.given()),
 			addressSet(setPods, "pods of this cluster", elements("", in.PodCIDRs)),
-			addressSet(SetRefused, "what was refused of each other cluster", refused),
+			addressSet(SetRefused, "ranges of other clusters, with counts of refused packets", refused),
 			addressSet(setRemotes, "other clusters, as seen from here", remotes),
-			addressSet(setSenders, "gateways' pods, and the nodes that those are on", append(in.senders(), gateways...)),
+			addressSet(setSenders, "pods of gateways, and the nodes of these pods", append(in.senders(), gateways...)),
 		},
 		Chains: []Chain{
 			{Name: "enter", Type: "filter", Hook: "prerouting", Priority: priorityFirst, Rules: enterRules()},
@@ -90,12 +91,12 @@ func ComputeNode(in NodeInputs) (KernelState, error) {
 			{Name: "leave", Type: "filter", Hook: "postrouting", Priority: priorityLast, Rules: []FirewallRule{
 				// Other nodes accept packets from the address of a gateway's node, because they may be
 				// packets of the gateway. So this node must not send other packets from this address. The
-				// rule can't use the destination, because nodes have addresses in the pods' range, and a
-				// Service can lead from another port to this port.
+				// rule can't use the destination: a node can have an address in the pods' range, and a
+				// Service can translate another port to this port.
 				//
 				// The rule also drops packets of a gateway's new pod on this node until the agent knows
-				// the pod's address. That costs no extra time, because all nodes learn the address from
-				// the same write of the InternalFabric, and send nothing to the pod before. A takeover
+				// the pod's address. The drop adds no delay: all nodes learn the address from the same
+				// write of the InternalFabric. Before this write, no node sends to the pod. A takeover
 				// takes 0.1 to 0.4 s with this, and at most 8 s more if the agent's connection has died.
 				// The drop has no lasting effect: a dropped packet leaves no entry in conntrack, and
 				// retransmissions pass. If this node has no running agent, the rules of the last agent
@@ -120,9 +121,9 @@ func enterRules() []FirewallRule {
 
 // ownRules refuse packets of peers to this node's own addresses. The address of a bridge, of an overlay's
 // device, or of the node itself can be in the pods' range. The rules need no list of addresses, so they work
-// for a new address at once. They run before kube-proxy and other programs translate a port of the node,
-// because a pod is the destination after that. Packets of peers can also come by the pod network, from a node
-// that did not know the right node.
+// for a new address at once. They run before kube-proxy and other programs translate a port of the node.
+// After the translation, the destination is a pod. Packets of peers can also arrive over the pod network, if
+// another node did not know the node of the pod.
 func ownRules() []FirewallRule {
 	elsewhere := Statement{Op: InputIs, Not: true, Name: FabricDevice}
 	return append([]FirewallRule{
@@ -192,9 +193,9 @@ func (in NodeInputs) given() []Element {
 // proof of their sender. They run first, before a masquerade can give the packets the node's own
 // address.
 //
-// These rules can't judge packets to the pods' range. Gateways are in this range, and a node sends to
-// them from the address of its route, which can also be in the range. The chain "leave" judges such
-// packets if they are masqueraded.
+// These rules can't judge packets to the pods' range. Gateways have addresses in this range. A node
+// sends to a gateway from the source address of its route, and this address can also be in the range.
+// The chain "leave" judges such packets if they are masqueraded.
 func fabricRules() []FirewallRule {
 	count, drop := Statement{Op: Count, Name: DroppedFabric}, Statement{Op: Drop}
 	return []FirewallRule{
@@ -205,9 +206,9 @@ func fabricRules() []FirewallRule {
 		// are too long. This rule is for clusters without remapped addresses. With remapped
 		// addresses, the error is translated, and its source is an address of the peer.
 		//
-		// Many distributions set net.ipv4.conf.all.rp_filter. For a device without addresses,
-		// loose is as strict as strict (__fib_validate_source): the kernel drops a packet if the
-		// node's route to its source uses another device.
+		// Many distributions set net.ipv4.conf.all.rp_filter. On a device without addresses, the
+		// loose mode works like the strict mode (__fib_validate_source): the kernel drops a packet
+		// if the node's route to the packet's source uses another device.
 		rule("gateways' own errors: the route back is the fabric",
 			Statement{Op: InputIs, Name: FabricDevice}, Statement{Op: SourceIn, Name: setGateways},
 			Statement{Op: ICMPUnreachable}, Statement{Op: SetMark, Number: errorMark}, Statement{Op: Accept}),

@@ -30,7 +30,7 @@ var (
 
 type write struct {
 	force, dryRun bool
-	seen          bool // only if the resource version is that of the object
+	seen          bool // write only if the live object has the resource version of the given object
 }
 
 // applyAtOnce is the number of objects that are written at the same time.
@@ -303,8 +303,8 @@ func (c *Cluster) end(ctx context.Context, o wire.Object, seen client.Preconditi
 // asSeen returns the conditions under which the API server deletes an object. The UID must be the observed
 // one, so that a newer object with the same name stays. A namespace must also have the observed resource
 // version, because somebody may have changed the annotation that says that it is ours. The same is true for
-// a ConfigMap, because somebody may have added a key to one of the cluster's DNS. Other objects have no such
-// condition, because programs write them all the time, and deletions would fail again and again.
+// a ConfigMap, because somebody may have added a key to a ConfigMap of the cluster's DNS. Other objects have
+// no such condition, because programs write them all the time, and deletions would fail again and again.
 func (c *Cluster) asSeen(o wire.Object) (client.Preconditions, error) {
 	if o.GetUID() == "" {
 		return client.Preconditions{}, nil // the object was not read from an API server, so only its name is known
@@ -325,13 +325,13 @@ type changedError struct {
 }
 
 func (e *changedError) Error() string {
-	return fmt.Sprintf("%s %s: it was changed, or made again, since it was looked at: %v", e.verb, e.object, e.cause)
+	return fmt.Sprintf("%s %s: it was changed or re-created after this command read it: %v", e.verb, e.object, e.cause)
 }
 
 func (e *changedError) Unwrap() error { return e.cause }
 
 func (e *changedError) Hint() command.Hint {
-	return command.Text("run the same command again: it looks at what is there now")
+	return command.Text("run the same command again: it reads the present state")
 }
 
 // lookAgain reads an object after its deletion, and updates the mirror. The object may still exist, if it has
@@ -357,8 +357,8 @@ func (c *Cluster) lookAgain(ctx context.Context, o wire.Object) error {
 	return nil
 }
 
-// remember puts the object in the answer to a write into the mirror, so that the
-// next Observe sees the object without waiting for the watch.
+// remember takes the object from the answer to a write, and stores it in the mirror. So the next
+// Observe sees the object without waiting for the watch.
 func (c *Cluster) remember(u *unstructured.Unstructured) {
 	typed, err := c.client.Scheme().New(u.GroupVersionKind())
 	if err != nil {

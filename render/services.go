@@ -25,8 +25,8 @@ func ExchangesServices(pod *corev1.PodSpec) bool {
 	})
 }
 
-// ServicesRules are further rights, besides [Gateway.Role], of the pods of a gateway that exchanges
-// Services: to keep copies of the peer's EndpointSlices in the tenant namespace.
+// ServicesRules are the rights that the pods of a gateway need besides [Gateway.Role] if it
+// exchanges Services. They keep copies of the peer's EndpointSlices in the tenant namespace.
 func (g Gateway) ServicesRules() []rbacv1.PolicyRule { return []rbacv1.PolicyRule{keepCopies} }
 
 var keepCopies = rbacv1.PolicyRule{
@@ -34,7 +34,8 @@ var keepCopies = rbacv1.PolicyRule{
 }
 
 // exchange changes the objects of an installation, so that its gateways exchange Services: the flag of
-// the gateways' templates, and the rights. The operator holds what it gives to gateways.
+// the gateways' templates, and the rights. The operator gets the same rights in tenant namespaces,
+// because Kubernetes lets it grant only rights that it has.
 func exchange(objs []wire.Object, id wire.ClusterID) error {
 	for _, o := range objs {
 		var err error

@@ -30,8 +30,7 @@ type movement struct {
 }
 
 // leastSilence is the number of seconds without an answer after which the counters mean something.
-// A gateway pings every 2 s, and more often while it gets no answers, so by then the peer has
-// counted packets if they arrive.
+// In this time a gateway sends at least one ping. If pings arrive, the peer has counted one.
 const leastSilence = 3
 
 // sinceSilent returns the movements that both gateways have counted since the last answered ping.
@@ -100,12 +99,12 @@ func (in diagnosis) path(from flows.Side) Result {
 	return r
 }
 
-// clientBehind returns another possible reason that a server sends no answer: the client's clock
-// is behind. A handshake contains the client's time. If this time is not later than the time in the
+// clientBehind returns another possible reason that a server sends no answer: the client's clock is
+// behind. A handshake contains the client's time. If this time is not later than the time in the
 // client's last handshake, WireGuard refuses the handshake, and does not count the packet. The facts
 // do not prove this reason, because they contain only the clocks of the API servers. They contain
 // neither the clocks of the gateways' nodes nor the time of the last handshake. Both texts are "" if
-// the client's clock is not behind.
+// the client's clock is not behind, or if a cluster's clock is not known.
 func (in diagnosis) clientBehind() (fact, fix string) {
 	server, client := in.cluster(in.server()), in.cluster(in.server().Other())
 	behind := server.ClockAhead - client.ClockAhead
@@ -146,7 +145,8 @@ func (in diagnosis) compareCounters(from flows.Side, moved [2]movement) Result {
 	return in.closed(text)
 }
 
-// closed is the result for a path that loses packets. Its own advice comes first, then the others.
+// closed is the result for a path that loses packets. The advice in others comes after the advice
+// for the path.
 func (in diagnosis) closed(text string, others ...command.Hint) Result {
 	server, client := in.server(), in.server().Other()
 	address, port := in.dialled()

@@ -1,6 +1,7 @@
 // Package names decides how the DNS of a cluster gets to know the names of imported Services: it
 // forwards their zone to our DNS server. Forwarding is the one way that all kinds of cluster DNS
-// have. There, a fault of our server or of our definitions can't break the cluster's own names.
+// have. With forwarding, a fault of our server or of our definitions can't break the cluster's own
+// names.
 package names
 
 import (
@@ -62,8 +63,8 @@ type Verdict struct {
 	Changes []Change
 	// Notes are what an admin has to know of the changes, one sentence each.
 	Notes []string
-	// Refusal is the reason that this program does not make the change, and Advice how an admin makes
-	// it; "" if it does.
+	// Refusal is the reason that this program does not make the change. Advice tells an admin how to
+	// make the change. Both are "" if the program makes it.
 	Refusal, Advice string
 }
 
@@ -77,8 +78,8 @@ func refuse(dns, reason, advice string, args ...any) Verdict {
 type Change struct {
 	Live  *unstructured.Unstructured // nil: the object does not exist
 	Field []string
-	Value any // nil: the field goes
-	// Gone is set if the object goes with the field: we have made it, and nothing else is in it.
+	Value any // nil: the field is removed
+	// Gone is set if the whole object is removed, because we made it and it has no other data.
 	Gone   bool
 	source Source
 }
@@ -88,7 +89,7 @@ type Change struct {
 func (c Change) Want() *unstructured.Unstructured {
 	o := c.object()
 	if c.Value != nil {
-		_ = unstructured.SetNestedField(o.Object, c.Value, c.Field...) // no field above it is a text
+		_ = unstructured.SetNestedField(o.Object, c.Value, c.Field...) // no parent of the field is a string, so there is no error
 	}
 	return o
 }
@@ -121,8 +122,8 @@ func Forward(facts []*unstructured.Unstructured, server netip.Addr) Verdict {
 	return cluster(facts).decide(server)
 }
 
-// Withdraw returns what has to be changed so that nothing of ours is in the cluster's DNS. The server
-// is the address to which it forwards until now; it may be unknown.
+// Withdraw returns what has to be changed so that nothing of ours is in the cluster's DNS. The
+// parameter server is the address to which the DNS forwards at present; not valid if that is unknown.
 func Withdraw(facts []*unstructured.Unstructured, server netip.Addr) Verdict {
 	c := cluster(facts)
 	var v Verdict
@@ -201,7 +202,8 @@ const corefileKey = "Corefile"
 
 func corefileOf(o *unstructured.Unstructured) string { return dataOf(o, corefileKey) }
 
-// decide finds the kind of the DNS, by what only this kind has.
+// decide finds the kind of the DNS by properties that only this kind has, and returns the changes
+// for it.
 func (c cluster) decide(server netip.Addr) Verdict {
 	var v Verdict
 	core, custom := c.find(configMap, "coredns"), c.find(configMap, "coredns-custom")
@@ -240,7 +242,8 @@ func (v *Verdict) note(sentence string) {
 	}
 }
 
-// join adds what a second DNS in front of the first one needs. If that can't be changed, nothing is.
+// join adds what a second DNS in front of the first one needs. If the second DNS can't be changed,
+// the first DNS is not changed either.
 func (v *Verdict) join(more Verdict) {
 	if more.Refusal != "" {
 		v.Changes, v.Notes = nil, nil
@@ -322,7 +325,7 @@ func (c cluster) forwardNodeLocal(server netip.Addr) Verdict {
 		const dns = "NodeLocal DNSCache"
 		o := c.find(configMap, name)
 		if o == nil || corefileOf(o) == "" {
-			return refuse(dns, "DaemonSet kube-system/"+name+" has no ConfigMap of its name with a Corefile", "have NodeLocal DNSCache forward %s to %s yourself", Zone, server)
+			return refuse(dns, "DaemonSet kube-system/"+name+" exists, but ConfigMap kube-system/"+name+" is missing or has no Corefile", "have NodeLocal DNSCache forward %s to %s yourself", Zone, server)
 		}
 		v := c.forwardCorefile(dns, o, server)
 		if o.GetAnnotations()["meta.helm.sh/release-name"] != "" {
@@ -335,8 +338,8 @@ func (c cluster) forwardNodeLocal(server netip.Addr) Verdict {
 
 const stubDomains = "stubDomains"
 
-// forwardKubeDNS adds a stub domain. NodeLocal DNSCache takes it over from the same ConfigMap: a block
-// besides would be a second one for the zone, with which it does not start.
+// forwardKubeDNS adds a stub domain. NodeLocal DNSCache reads the stub domain from the same ConfigMap.
+// An additional block would be a second block for the zone, and NodeLocal DNSCache would not start.
 func (c cluster) forwardKubeDNS(server netip.Addr) Verdict {
 	const dns = "kube-dns"
 	d := c.find(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, "kube-dns")
@@ -348,7 +351,7 @@ func (c cluster) forwardKubeDNS(server netip.Addr) Verdict {
 	}
 	for _, name := range []string{"node-local-dns", "nodelocaldns"} {
 		if o := c.find(configMap, name); o != nil && forwardsTo(corefileOf(o), "cluster.local", cloudDNS) {
-			return refuse("Cloud DNS for GKE", "Cloud DNS answers for the cluster, and it takes no servers of the cluster for a zone", byHand, Zone, server)
+			return refuse("Cloud DNS for GKE", "Cloud DNS answers for the cluster, and can't forward a zone to a server in the cluster", byHand, Zone, server)
 		}
 	}
 	o := c.find(configMap, "kube-dns")

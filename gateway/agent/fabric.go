@@ -148,7 +148,7 @@ type fabric struct {
 	mu       sync.Mutex // allows one Reconcile at a time
 	wanted   gateway.KernelState
 	followed map[string]gateway.Gateway // by gateway name: the gateway with the last settings that the node could use
-	unfit    map[string]string          // by gateway name, if the settings can't be used: the node's replacement for them, and the reason
+	unfit    map[string]string          // by gateway name, if its settings can't be used: a text with the node's present behaviour and the reason
 	reached  []gateway.Gateway          // the gateways to which the wanted state has routes
 	applied  bool                       // the last attempt brought the kernel to the wanted state
 	compared time.Time                  // the time of the last comparison of the whole kernel with the wanted state

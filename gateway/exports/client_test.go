@@ -251,7 +251,7 @@ const (
 )
 
 // slow is part of the client's problem with a peer that sends nothing more.
-const slow = "does not go on"
+const slow = "stopped in the middle"
 
 // one is a slice with other fields.
 func one(name, more string) string {

@@ -36,8 +36,8 @@ var (
 	errTooLong = fmt.Errorf("sends more than %d KiB for one slice", maxSlice>>10)
 	errTooMany = fmt.Errorf("exports more than %d slices", maxSlices)
 	errTooMuch = fmt.Errorf("sends a list of more than %d MiB", maxList>>20)
-	errSlow    = errors.New("has begun an answer, and does not go on with it")
-	errNotJSON = errors.New("sends what is not a list or watch of EndpointSlices")
+	errSlow    = errors.New("stopped in the middle of an answer")
+	errNotJSON = errors.New("sends data that is not a list or watch of EndpointSlices")
 )
 
 // frames reads JSON values from a peer, and bounds the length of each, and the time for each.

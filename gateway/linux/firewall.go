@@ -32,8 +32,9 @@ func (s *session) syncFirewall(want gateway.KernelState) ([]string, error) {
 	change := changeable(have, want.Firewall)
 	err = s.writeFirewall(change, have, want.Firewall)
 	if err != nil && change && s.known == nil {
-		// The same change would fail again, for example because another program has created a set again with
-		// another size. If s.known is set, want is not the whole table.
+		// A retry of the change would fail, too, for example if another program has re-created a set with
+		// another size. If s.known is set, want may have only the differences, so it can't replace the
+		// table.
 		if err = s.openFirewall(); err == nil {
 			err = s.writeFirewall(false, have, want.Firewall)
 		}

@@ -139,7 +139,8 @@ func (r *configurations) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	// The annotation is written first, so that a reader of the status finds both ranges.
+	// The annotation with both ranges of a renumbering is written before the status. So a reader of
+	// the new status also finds both ranges.
 	if err := r.tell(ctx, &conf, moves); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -415,9 +416,9 @@ func (r *configurations) network(ctx context.Context, conf *networkingv1beta1.Co
 	return n, nil
 }
 
-// unasked reports whether this cluster's admins may never have agreed to a range: the peer's operator has
-// sent it, or the peer's admin has an account here and may have written it. A Configuration does not prove
-// which of the two admins has written it.
+// unasked reports whether a range possibly has no agreement of this cluster's admins: the peer's operator
+// has sent it, or the peer's admin has an account here and may have written it. A Configuration does not
+// prove which of the two admins has written it.
 func (r *configurations) unasked(ctx context.Context, conf *networkingv1beta1.Configuration, cidr networkingv1beta1.CIDR) (bool, error) {
 	if slices.Contains(ranges.Carried(conf), cidr) {
 		return true, nil
@@ -440,12 +441,12 @@ func otherName(conf *networkingv1beta1.Configuration, kind string, cidr networki
 	return networkName(conf, kind, cidr) + "-renumbered"
 }
 
-// report writes the Configuration's status if it has changed. It sets the conditions in more that are true,
-// and removes the others from the status.
+// report writes the Configuration's status if it has changed. It sets the true conditions of the parameter
+// more, and removes its other conditions from the status.
 func (r *configurations) report(ctx context.Context, conf *networkingv1beta1.Configuration, remote *networkingv1beta1.ClusterConfig, reason, message string, more ...metav1.Condition) error {
 	before := conf.DeepCopy()
-	// DeepCopy of Liqo v1.2.0 shares the conditions. If one were set here, the cache's object and the copy
-	// would change, too, and the patch would leave it out.
+	// DeepCopy of Liqo v1.2.0 shares the conditions. Without this clone, a new condition would also appear
+	// in the cache's object and in before. Then the patch would not contain the condition.
 	conf.Status.Conditions = slices.Clone(conf.Status.Conditions)
 	status := metav1.ConditionTrue
 	if remote == nil {

@@ -143,8 +143,8 @@ func (r *gateways) markActive(ctx context.Context, in *inputs) error {
 	return errors.Join(errs...)
 }
 
-// complain writes the reason that a gateway's children can't be made into an annotation of the gateway, for
-// admins who wait for it, and records an Event. Without a problem it removes the annotation.
+// If a gateway's children can't be made, complain writes the reason to an annotation of the gateway, for
+// waiting admins, and records an Event. Without a problem it removes the annotation.
 func (r *gateways) complain(ctx context.Context, o client.Object, problem error) error {
 	text := ""
 	switch {
@@ -193,8 +193,8 @@ func (in *inputs) templateError(why error) error {
 	return fmt.Errorf("gateway template %s/%s: %w: %w", in.view.template.Namespace, in.view.template.Name, why, errTemplate)
 }
 
-// prepare makes everything except the pod and the RoleBinding, because the API server checks the Role when it
-// is bound.
+// prepare makes everything except the pod and the RoleBinding. The Role must exist first, because the API
+// server checks the Role when the RoleBinding is made.
 func (r *gateways) prepare(ctx context.Context, in *inputs) (*prepared, error) {
 	keys := cmp.Or(in.view.secretName, wire.GatewayObjectName(in.gateway.Name))
 	p := &prepared{binding: in.gateway.RoleBinding()}
@@ -331,9 +331,9 @@ func (r *gateways) applyAll(ctx context.Context, objects []wire.Object) error {
 	return g.Wait()
 }
 
-// publish writes three things for peers and their admins. They need the public key, because they may not read
-// the Secret with the private key. They need the endpoint, with the reason for it. The third are the
-// references to the gateway's objects.
+// publish writes the public keys, the endpoint with its reason, the internal endpoint, and references to the
+// gateway's objects. Peers and their admins need the public keys, because they may not read the Secret with
+// the private key.
 func (r *gateways) publish(ctx context.Context, in *inputs, p *prepared) error {
 	o := in.view.object
 	before := o.DeepCopyObject().(client.Object)

@@ -25,7 +25,7 @@ type World struct {
 	Self wire.ClusterID
 	// Export is this cluster's ServiceExport; nil if there is none.
 	Export *mcsv1beta1.ServiceExport
-	// Own are the slices that [Exported] has made for it; none if it is not valid.
+	// Own are the slices that [Exported] has made for Export; none if Export is not valid.
 	Own []discoveryv1.EndpointSlice
 	// Peers have distinct IDs.
 	Peers  []Exporter
@@ -40,12 +40,12 @@ type World struct {
 // An Exporter is a peer that exports the name.
 type Exporter struct {
 	ID wire.ClusterID
-	// Copies are what [Admit] has kept of the peer's slices. Merge checks them again: a gateway that was
-	// taken over may have written them.
+	// Copies are what [Admit] has kept of the peer's slices. Merge checks the copies again, because an
+	// attacker who controls the gateway may have written them.
 	Copies []discoveryv1.EndpointSlice
 	// Seen returns the address that reaches a pod of the peer from here; false if no address does.
 	Seen func(address string) (string, bool)
-	// Down says that the path to the peer was measured as broken, for longer than a gateway's replacement.
+	// Down says that the path to the peer is broken: the gateway has measured it, or does not report.
 	Down bool
 }
 
@@ -75,7 +75,8 @@ type piece struct {
 	head      Head   // the slice's own: while an exporter writes, its slices can differ
 	ports     []discoveryv1.EndpointPort
 	endpoints []endpoint
-	// marks are the annotations of a slice of this cluster, which is an export as well; nil for a peer's.
+	// marks are the annotations of this cluster's own slice, because this slice is also an export; nil
+	// for a slice of a peer.
 	marks map[string]string
 }
 
@@ -175,8 +176,9 @@ func partsOf(w World) (parts []part) {
 	return parts
 }
 
-// union returns the ports of all parts (KEP, "Service Port"). A port is its number with its protocol. The
-// oldest part's name for it counts. A port whose name stands for another port already is left out.
+// union returns the ports of all parts (KEP, "Service Port"). A port is its number with its protocol. If
+// parts name a port differently, the name of the oldest part wins. If this name already belongs to
+// another port, the part's entry is left out.
 func union(parts []part) []mcsv1beta1.ServicePort {
 	out := []mcsv1beta1.ServicePort{} // the API requires a list
 	names, keys := map[string]bool{}, map[portKey]bool{}
@@ -190,7 +192,7 @@ func union(parts []part) []mcsv1beta1.ServicePort {
 		}
 	}
 	for i := range out {
-		if p := &out[i]; p.Name == "" && len(out) > 1 { // only an only port may have no name
+		if p := &out[i]; p.Name == "" && len(out) > 1 { // a port may have no name only if there is no other port
 			p.Name = fmt.Sprintf("%s-%d", strings.ToLower(string(p.Protocol)), p.Port)
 			for names[p.Name] {
 				p.Name += "-0"
@@ -200,8 +202,8 @@ func union(parts []part) []mcsv1beta1.ServicePort {
 	return out
 }
 
-// rename gives the ports of a slice the names of the merged Service, by which kube-proxy joins the two.
-// It drops the ports that the merged Service does not have.
+// rename gives a slice's ports the names of the merged Service's ports. kube-proxy matches the slice
+// and the Service by these names. It drops the ports that the merged Service does not have.
 func (q *piece) rename(merged []mcsv1beta1.ServicePort) {
 	renamed := Head{Ports: slices.Clone(q.head.Ports)}
 	for i := range renamed.Ports {
@@ -261,7 +263,8 @@ func (q *piece) slice(w World, cluster wire.ClusterID, winner *Head, derived *co
 		}
 		e.Hints = nil
 		if derived != nil && winner.TrafficDistribution != nil && e.Zone != nil {
-			// Names of nodes don't leave their cluster, so PreferSameNode is the same zone, too.
+			// Names of nodes don't leave their cluster, so PreferSameNode also gets a hint for the
+			// zone.
 			e.Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: *e.Zone}}}
 		}
 		s.Endpoints = append(s.Endpoints, e.Endpoint)
@@ -306,7 +309,8 @@ func (c cover) cover(q *piece) bool {
 	return c.any && !slices.ContainsFunc(q.ports, func(p discoveryv1.EndpointPort) bool { return !c.ports[*p.Name] })
 }
 
-// A conflictReason is in a condition if of returns different values for two exporters.
+// The condition lists a conflictReason if its function returns different values for the oldest
+// exporter and another exporter.
 type conflictReason struct {
 	reason mcsv1beta1.ServiceExportConditionReason
 	of     func(*Head) any
@@ -349,7 +353,7 @@ var conflictReasons = []conflictReason{
 		}
 		return *h.TrafficDistribution
 	}},
-	// Only IPv4 is imported, so a family more makes no difference.
+	// Only IPv4 is imported, so an additional family makes no difference.
 	{mcsv1beta1.ServiceExportReasonIPFamilyConflict, func(h *Head) any {
 		return len(h.IPFamilies) == 0 || slices.Contains(h.IPFamilies, corev1.IPv4Protocol)
 	}},
@@ -361,7 +365,8 @@ func affinity(h *Head) corev1.ServiceAffinity {
 	return cmp.Or(h.SessionAffinity, corev1.ServiceAffinityNone)
 }
 
-// conflictOf returns the condition Conflict. All exporters have the same, if they see the same exports.
+// conflictOf returns the condition Conflict. Exporters that see the same exports have the same
+// condition.
 func conflictOf(export *mcsv1beta1.ServiceExport, parts []part) metav1.Condition {
 	var reasons, differ []string
 	winner := &parts[0]

@@ -57,14 +57,15 @@ type Report struct {
 	// NextKey is the peer's next public key in base64. The gateway already accepts a
 	// peer that dials with this key.
 	NextKey string `json:"nextKey,omitempty"`
-	// Also lists the peer's former and next ranges during a renumbering to which the gateway has routes.
+	// During a renumbering, Also lists the peer's former and next ranges to which the gateway has
+	// routes.
 	Also []netip.Prefix `json:"also,omitempty"`
 	// Generation is the generation of the GatewayServer or GatewayClient that was in force when the peer last
 	// answered a ping; 0 if the peer never answered, or if this is not known.
 	Generation int64 `json:"generation,omitempty"`
-	// Quiet is set if no packet of the peer has come for longer than a ping and its answer take, although the
-	// state may still be Connected. Imported Services use the peer's endpoints then only if no other cluster
-	// has some. Only gateways that exchange Services set it.
+	// Quiet is set if no packet of the peer has come for a little longer than one ping interval. The state
+	// may still be Connected. In this case, imported Services use the peer's endpoints only if no other
+	// cluster has endpoints. Only gateways that exchange Services set it.
 	Quiet bool `json:"quiet,omitempty"`
 	// Services describes the exchange of Services; nil if the gateway does not exchange them.
 	Services *ServicesReport `json:"services,omitempty"`
@@ -85,7 +86,7 @@ type ServicesReport struct {
 	Received int              `json:"received"`
 	Refused  []RefusedExports `json:"refused,omitempty"`
 	// Complete is the time of the last complete list; nil: never. Heard is the time of the last answer or
-	// event of the peer. The received Services may be as old as that.
+	// event of the peer. The received Services may lack the peer's changes after Heard.
 	Complete *time.Time `json:"complete,omitempty"`
 	Heard    *time.Time `json:"heard,omitempty"`
 	// Problem is the reason that nothing is received now.

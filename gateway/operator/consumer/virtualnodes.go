@@ -51,7 +51,7 @@ type virtualNodes struct {
 	recorder  events.EventRecorder
 	home      string
 	guards    control.Guards                // admission policies
-	unsigned  map[types.UID]time.Time       // VirtualNodes whose certificate nothing signs, with the time of the next request
+	unsigned  map[types.UID]time.Time       // VirtualNodes whose certificate no signer signs, with the time of the next request
 	asked     map[types.UID]*serving        // certificates that are being signed
 	listed    map[types.NamespacedName]bool // VirtualNodes whose virtual kubelets have rights; nil: not read yet
 	applied   time.Time                     // when these rights were written or compared last
@@ -207,7 +207,7 @@ func (r *virtualNodes) problem(ctx context.Context, s *authv1beta1.ResourceSlice
 	if err := r.cached.Get(ctx, client.ObjectKey{Name: string(*s.Spec.ProviderClusterID)}, fc); client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("read ForeignCluster %s: %w", *s.Spec.ProviderClusterID, err)
 	}
-	for _, c := range fc.Status.Conditions { // the virtual kubelet has a certificate of its own, and may still have access
+	for _, c := range fc.Status.Conditions { // the virtual kubelet may not see this problem: its own certificate may still give it access
 		if c.Type == corev1beta1.APIServerStatusCondition && c.Status == corev1beta1.ConditionStatusError && c.Reason != peering.ReasonSilent {
 			return c.Message, nil
 		}
@@ -319,8 +319,8 @@ func (r *virtualNodes) address(ctx context.Context, p peering.NodeProgram, n *co
 }
 
 // member creates the Node, or adds missing labels and taints to it. It keeps all others, because Kubernetes
-// writes taints into a Node, and admins write labels. It removes a label that came from the provider's nodes
-// when those nodes do not have it any more. Kubernetes knows these labels by their field manager.
+// writes taints into a Node, and admins write labels. If the provider's nodes lose a label, member also
+// removes this label from the Node. Kubernetes knows these labels by their field manager.
 func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*corev1.Node, error) {
 	n, want := &corev1.Node{}, p.Member()
 	if err := r.read(ctx, client.ObjectKeyFromObject(want), n); err != nil {
@@ -354,9 +354,10 @@ func (r *virtualNodes) member(ctx context.Context, p peering.NodeProgram) (*core
 // rights, because nothing here watches them.
 const listedAgain = 10 * time.Second
 
-// list writes the list of virtual kubelets that may report the state of Nodes: those of all VirtualNodes,
-// with or without the VirtualNode of key. It reads the VirtualNodes once while this replica leads, and then
-// follows the calls, because a read at each call would be slow with many VirtualNodes.
+// list writes the list of virtual kubelets that may report the state of Nodes: those of all VirtualNodes.
+// The parameter with says whether the VirtualNode of key is one of them. list reads all VirtualNodes only
+// at the first call. Later calls add or remove one, because a read at each call would be slow with many
+// VirtualNodes.
 func (r *virtualNodes) list(ctx context.Context, key client.ObjectKey, with bool) error {
 	if r.listed == nil {
 		var list offloadingv1beta1.VirtualNodeList

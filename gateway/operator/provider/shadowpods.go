@@ -170,8 +170,8 @@ func (r *shadowPods) settle(ctx context.Context, in *asked) (known bool, err err
 	return false, nil
 }
 
-// end deletes the pod if its ShadowPod is gone, or if its consumer may have nothing here. In the first case,
-// Kubernetes' garbage collector would do it, but later.
+// end deletes a pod whose ShadowPod is gone or was replaced, or whose consumer's Tenant is missing, drained
+// or deleted. In the first case, Kubernetes' garbage collector would do it, but later.
 func (r *shadowPods) end(ctx context.Context, in *asked) error {
 	switch {
 	case in.pod == nil:
@@ -242,7 +242,7 @@ func (r *shadowPods) make(ctx context.Context, in *asked) (ctrl.Result, error) {
 		return ctrl.Result{RequeueAfter: accessAgain}, r.complain(ctx, in.shadow, fmt.Errorf("%s has no access here now", in.id))
 	}
 	if _, entered := in.books.entered(in.key); !entered && in.tenant.Spec.TenantCondition == authv1beta1.TenantConditionCordoned {
-		if why := in.books.reserve(in.key, offload.Sum(&pod.Spec), nil); why != nil { // nothing is granted: the pod waits
+		if why := in.books.reserve(in.key, offload.Sum(&pod.Spec), nil); why != nil { // nil as the grants: a new pod never fits, and waits
 			err := fmt.Errorf("an admin has cordoned tenant %s: it gets nothing more", in.tenant.Name)
 			return ctrl.Result{RequeueAfter: againAfter(why)}, r.complain(ctx, in.shadow, err)
 		}

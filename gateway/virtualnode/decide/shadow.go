@@ -1,8 +1,8 @@
 // Package decide makes a consumer's decisions about offloaded pods: the requests to the provider for a pod
 // that is bound to a virtual node, and the status of the pod here. It is pure.
 //
-// For a ShadowPod in the mapped namespace, the provider runs the remote pod (copied), which has the same
-// name.
+// For a ShadowPod in the mapped namespace, the provider runs the remote pod, which has the ShadowPod's
+// name. Parameters call it copied.
 package decide
 
 import (
@@ -70,8 +70,7 @@ func (v View) relabelled(pod *corev1.Pod, shadow *Shadow) map[string]string {
 	return want
 }
 
-// unsent returns the changes of a pod since its request that don't reach the provider, as text; "" if there
-// are none.
+// unsent describes those changes of a requested pod that do not reach the provider; "" if there are none.
 func (v View) unsent(pod *corev1.Pod, shadow *Shadow) string {
 	now, was := Changeable(&pod.Spec), shadow.Spec
 	var old, all []string
@@ -143,8 +142,8 @@ var asked = []string{
 	"ShareProcessNamespace", "SecurityContext", "ImagePullSecrets", "Hostname", "Subdomain", "HostAliases", "SetHostnameAsFQDN", "HostUsers", "Resources", "HostnameOverride",
 }
 
-// left are the fields that choose a node and an account of this cluster. On the provider a pod has no
-// account, and the provider's scheduler chooses the node.
+// left are the fields that are not sent. Most of them choose a node and an account of this cluster.
+// On the provider a pod has no account, and the provider's scheduler chooses the node.
 var left = []string{
 	"NodeName", "NodeSelector", "Affinity", "SchedulerName", "Tolerations", "TopologySpreadConstraints", "SchedulingGates", "SchedulingGroup", "EvictionResponders",
 	"Priority", "PriorityClassName", "PreemptionPolicy", "ServiceAccountName", "DeprecatedServiceAccount", "AutomountServiceAccountToken", "EnableServiceLinks",
