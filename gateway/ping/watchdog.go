@@ -35,7 +35,8 @@ const (
 	redialAfter = 500 * time.Millisecond
 	// doubtFor is the time during which pings are sent more often than every 2 s.
 	doubtFor = 3 * time.Second
-	// deafRedial is the wait between redials if packets arrive, but no answers to pings.
+	// deafRedial is the wait between redials if packets arrive, but no answers to pings. If no handshake follows
+	// a redial, the waits are those of a silent peer.
 	deafRedial = 5 * time.Second
 	// slowRedial is the wait for an answer from the far side of a satellite.
 	// WireGuard forgets a handshake when it begins the next one.
@@ -104,7 +105,7 @@ type outage struct {
 // CalmInterval is the time until the next call of Advise if [Watchdog.Calm] returns true.
 const CalmInterval = 500 * time.Millisecond
 
-// late is how late a timer of a program may be that runs as it should.
+// late is the usual delay of a timer.
 const late = 100 * time.Millisecond
 
 // Calm reports whether the next call of Advise may come after CalmInterval: no answer is awaited, and no
