@@ -206,20 +206,19 @@ func (t *Tunnel) forget(now time.Time) {
 	if early {
 		return
 	}
-	err := t.config.Kernel.Forget(t.device)
-	t.renewed(err)
-	if err != nil {
+	if err := t.renewed(t.config.Kernel.Forget(t.device)); err != nil {
 		t.config.Log.Error("forget the time of the peer's last handshake", "error", err)
 	}
 }
 
-// renewed notes that WireGuard's counters begin again, if err is nil.
-func (t *Tunnel) renewed(err error) {
+// renewed takes and returns the error of Redial or Forget. After a success, WireGuard's counters begin again.
+func (t *Tunnel) renewed(err error) error {
 	if err == nil {
 		t.mu.Lock()
 		t.totals.restart()
 		t.mu.Unlock()
 	}
+	return err
 }
 
 // redialSooner makes the redials of a silent peer frequent again, from the next look on.
@@ -294,9 +293,7 @@ func (t *Tunnel) redial(n int) {
 	if change {
 		err = t.config.Kernel.ChangePort(t.device)
 	}
-	again := t.config.Kernel.Redial(t.device, to)
-	t.renewed(again)
-	if err := errors.Join(err, again); err != nil {
+	if err := errors.Join(err, t.renewed(t.config.Kernel.Redial(t.device, to))); err != nil {
 		t.config.Log.Error("dial the peer again", "error", err)
 	}
 }

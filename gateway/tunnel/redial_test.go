@@ -14,12 +14,13 @@ import (
 // port has to rest for longer than 30 s.
 func TestAPortRestsUntilItsFlowIsForgotten(t *testing.T) {
 	const ports, forgotten = 10, 30 * time.Second // clientPorts of gateway/linux
-	for _, pause := range []time.Duration{200 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 15 * time.Second} {
+	for i, pause := range []time.Duration{200 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 15 * time.Second} {
+		answered := i > 0 // the peer has answered before
 		start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 		var left []time.Time // when each port was left for the next one
 		var since time.Time
 		for n, now := 1, start; now.Before(start.Add(10 * time.Minute)); n, now = n+1, now.Add(pause) {
-			if !portIsDue(n, now, since, pause != 200*time.Millisecond) {
+			if !portIsDue(n, now, since, answered) {
 				continue
 			}
 			left, since = append(left, now), now
@@ -27,6 +28,9 @@ func TestAPortRestsUntilItsFlowIsForgotten(t *testing.T) {
 			if i := len(left) - ports; i >= 0 && now.Sub(left[i]) < forgotten {
 				t.Errorf("a redial every %s: a port is used again after %s", pause, now.Sub(left[i]))
 			}
+		}
+		if first := left[0].Sub(start); answered == (first < 3*pause) {
+			t.Errorf("a redial every %s: the port is changed after %s; the peer has answered before: %t", pause, first, answered)
 		}
 		if pause < time.Second && (len(left) < 4 || left[3].Sub(start) > 5*time.Second) {
 			t.Errorf("a redial every %s: the first ports were changed after %v", pause, left)

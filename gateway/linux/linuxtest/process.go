@@ -166,16 +166,22 @@ func (p *Process) Lead(lead bool) {
 	p.tell(order{Lead: lead, StandBy: !lead})
 }
 
-// Stop stops the process for a time, as a machine without free CPU does.
-func (p *Process) Stop(d time.Duration) {
+// Stop stops the process until [Process.Continue], as a machine without free CPU does.
+func (p *Process) Stop() {
 	p.t.Helper()
-	for _, signal := range []os.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
-		if err := p.cmd.Process.Signal(signal); err != nil {
-			p.t.Fatalf("%s: %v", p.name, err)
-		}
-		if signal == syscall.SIGSTOP {
-			time.Sleep(d)
-		}
+	p.signal(syscall.SIGSTOP)
+}
+
+// Continue ends a Stop.
+func (p *Process) Continue() {
+	p.t.Helper()
+	p.signal(syscall.SIGCONT)
+}
+
+func (p *Process) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatalf("%s: %v", p.name, err)
 	}
 }
 
