@@ -118,13 +118,24 @@ func (u *userspaceTunnel) redial(p wireguardPeer) error {
 	if err := u.setPeers(false, peerChange{p, false}); err != nil {
 		return err
 	}
+	// From here on, no answer to an earlier initiation is accepted. A handshake that ended after the caller had
+	// read the peer would pass for the new one, although its keys are expired.
+	peer.ExpireCurrentKeypairs()
+	c, err := u.read()
+	if err != nil {
+		return err
+	}
 	before := u.redialled[p.key]
-	before.received, before.sent = before.received+p.received, before.sent+p.sent
-	if !p.handshake.IsZero() {
-		before.handshake = p.handshake
+	for _, now := range c.peers {
+		if now.key != p.key {
+			continue
+		}
+		before.received, before.sent = before.received+now.received, before.sent+now.sent
+		if !now.handshake.IsZero() {
+			before.handshake = now.handshake
+		}
 	}
 	u.redialled[p.key] = before
-	peer.ExpireCurrentKeypairs()
 	_ = peer.SendHandshakeInitiation(false) // logs the error
 	return nil
 }
