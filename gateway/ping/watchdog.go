@@ -203,11 +203,7 @@ func (w *Watchdog) adviseOnTraffic(now time.Time, t Traffic, latency time.Durati
 	if w.mute && silent < muteRedial {
 		return Fine
 	}
-	patience := max(redialAfter, 4*latency)
-	if latency == 0 {
-		patience = firstRedial
-	}
-	if silent >= patience && !now.Before(w.next) {
+	if silent >= patience(latency) && !now.Before(w.next) {
 		w.redials++
 		if silent >= eagerFor {
 			w.slow++
@@ -224,11 +220,24 @@ func (w *Watchdog) adviseOnTraffic(now time.Time, t Traffic, latency time.Durati
 	return Wait
 }
 
-// Hurry makes redials as frequent as at first, because the address or identity of a silent peer has changed.
+// Hurry makes redials as frequent as at first, because the address or identity of a silent peer has changed. If the
+// last redial was not answered, the next one comes at once: the last one may have gone to the former address.
 func (w *Watchdog) Hurry(now time.Time) {
-	if !w.since.IsZero() {
-		w.since, w.redials, w.slow, w.next = now, 0, 0, time.Time{}
+	if w.since.IsZero() {
+		return
 	}
+	w.since, w.redials, w.slow, w.next = now, 0, 0, time.Time{}
+	if w.pending {
+		w.since = now.Add(-patience(w.latency))
+	}
+}
+
+// patience returns the time of silence before the first redial.
+func patience(latency time.Duration) time.Duration {
+	if latency == 0 {
+		return firstRedial
+	}
+	return max(redialAfter, 4*latency)
 }
 
 // pause returns the time until the next redial. The first waits are short, and then a long wait follows.

@@ -401,6 +401,29 @@ func TestNewsOfASilentPeerHasItDialledAtOnce(t *testing.T) {
 	}
 }
 
+// The last redial went to the former address.
+func TestAnUnansweredRedialIsRepeatedAtOnceAfterNews(t *testing.T) {
+	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	for name, answered := range map[string]bool{"not answered": false, "answered": true} {
+		var w Watchdog
+		now, handshake, pings := start, start.Add(-time.Minute), Status{Latency: time.Millisecond, LastReply: start}
+		w.Advise(now, Traffic{Sent: 100, Received: 100}, pings, handshake)
+		for advice := Fine; advice != Redial; {
+			now = now.Add(100 * time.Millisecond)
+			advice = w.Advise(now, Traffic{Sent: 200, Received: 100}, pings, handshake)
+		}
+		if handshake = (time.Time{}); answered {
+			handshake = now
+		}
+		now = now.Add(10 * time.Millisecond)
+		w.Advise(now, Traffic{Sent: 148}, pings, handshake)
+		w.Hurry(now)
+		if got := w.Advise(now, Traffic{Sent: 148}, pings, handshake) == Redial; got == answered {
+			t.Errorf("%s: got a redial at once: %t", name, got)
+		}
+	}
+}
+
 func TestAHandshakeOfBeforeTheClockWasSetBackProvesNothing(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	pings := Status{Value: Connected, Latency: time.Millisecond, LastReply: now.Add(-time.Minute)}

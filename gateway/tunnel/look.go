@@ -257,7 +257,7 @@ const (
 )
 
 // portIsDue reports whether the n-th redial without an answer needs another port. The parameter since is when the
-// client began to use the present port, and answered is whether the peer has ever answered a ping.
+// client began to use the present port, and answered is whether the peer has answered a ping at its present endpoints.
 func portIsDue(n int, now, since time.Time, answered bool) bool {
 	if answered {
 		n -= perPort
@@ -279,7 +279,7 @@ func (t *Tunnel) redial(n int) {
 		}
 		to = t.chosen
 	}
-	change := t.config.Role == gateway.Client && portIsDue(n, now, t.ported, t.pings.Latency > 0) // a server's port must be that of its Service
+	change := t.config.Role == gateway.Client && portIsDue(n, now, t.ported, t.pings.LastReply.After(t.moved)) // a server's port must be that of its Service
 	if change {
 		t.ported = now
 	}

@@ -120,6 +120,7 @@ type Tunnel struct {
 	redials   uint64
 	redialled time.Time
 	ported    time.Time // the port was changed
+	moved     time.Time // the endpoints were changed
 	forgotten time.Time // when forget last created WireGuard's entry of the peer anew
 	news      bool      // the next look has to make redials frequent again, see redialSooner
 	rekeyed   time.Time // when a key was replaced; zero if a handshake has followed
@@ -156,7 +157,10 @@ func (t *Tunnel) Set(w Wanted) error {
 	if e := w.Inputs.Peers[0].Endpoint; len(w.Endpoints) == 0 && e.IsValid() {
 		w.Endpoints = []netip.AddrPort{e}
 	}
-	t.news = t.news || !slices.Equal(t.wanted.Endpoints, w.Endpoints) || !slices.Equal(hostAddresses(t.wanted.Inputs), hostAddresses(w.Inputs))
+	if !slices.Equal(t.wanted.Endpoints, w.Endpoints) {
+		t.news, t.moved = true, time.Now()
+	}
+	t.news = t.news || !slices.Equal(hostAddresses(t.wanted.Inputs), hostAddresses(w.Inputs))
 	t.wanted, t.ready = w, true
 	t.sets++
 	newOwn, newPeer := t.keys()
