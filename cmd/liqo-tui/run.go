@@ -111,7 +111,7 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 	if n, ok := reporter.(*report.NDJSON); ok {
 		stop = n.KeepAlive()
 	}
-	var facts flows.Facts
+	var last engine.Event
 	defer func() {
 		stop()
 		if cause := recover(); cause != nil {
@@ -120,7 +120,7 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 		}
 		a := report.Achieved{Next: afterwards(io, pair, err)}
 		if err == nil {
-			a = o.done(facts)
+			a = o.done(last.Facts)
 		}
 		reporter.End(err, a)
 		if err != nil {
@@ -144,12 +144,11 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 			return stopped(ctx, err)
 		}
 	}
-	seen := func(f flows.Facts) flows.Plan { facts = f; reporter.Observed(f); return plan(f) }
 	if r.dryRun != dryRunNone {
-		return r.pretend(ctx, a, b, seen, reporter)
+		return r.pretend(ctx, a, b, plan, reporter)
 	}
 	asked := false
-	err = engine.Run(ctx, seen, a, b, reporter.Event, engine.Options{
+	err = engine.Run(ctx, plan, a, b, func(e engine.Event) { last = e; reporter.Event(e) }, engine.Options{
 		Timeout: r.timeout, Force: r.force, Strict: r.strict,
 		Approve: func(p flows.Plan) (bool, error) {
 			if asked && !r.yes && len(p.Edits()) == 0 {
@@ -169,7 +168,7 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return stopped(ctx, err)
 	case err == nil && o.finish != nil:
-		return o.finish(facts)
+		return o.finish(last.Facts)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func DryRun(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster
 			return Event{}, err
 		}
 	}
-	return Event{At: facts.At, Started: facts.At, Plan: p}, nil
+	return Event{At: facts.At, Started: facts.At, Facts: facts, Plan: p}, nil
 }
 
 // try sends the ready steps to the API servers in a dry run.

@@ -18,7 +18,8 @@ import (
 // Event is the state of a run at one moment.
 type Event struct {
 	At      time.Time
-	Started time.Time // when the run began
+	Started time.Time   // when the run began
+	Facts   flows.Facts // from which the plan was made
 	Plan    flows.Plan
 	Changes []flows.Change // since the last event
 	// Again marks steps whose reason to wait was already reported a short time ago, before another
@@ -127,7 +128,7 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	p = r.amend(ctx, p, facts)
-	r.send(p, facts.At, nil)
+	r.send(p, facts, facts.At, nil)
 	if err := r.failure(p); err != nil {
 		return false, err
 	}
@@ -153,7 +154,7 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 		r.answers.lookAgain()
 	}
 	if trouble || len(changes) > 0 {
-		r.send(p, r.options.Now(), changes)
+		r.send(p, facts, r.options.Now(), changes)
 	}
 	if err := r.failure(p); err != nil || flows.Changed(changes) && !trouble {
 		return false, err
@@ -243,8 +244,8 @@ func (r *runner) verify(ctx context.Context, f flows.Facts) (flows.Measurement, 
 	return m, err
 }
 
-func (r *runner) send(p flows.Plan, at time.Time, changes []flows.Change) {
-	r.emit(Event{At: at, Started: r.started, Plan: p, Changes: changes, Again: maps.Clone(r.again)})
+func (r *runner) send(p flows.Plan, f flows.Facts, at time.Time, changes []flows.Change) {
+	r.emit(Event{At: at, Started: r.started, Facts: f, Plan: p, Changes: changes, Again: maps.Clone(r.again)})
 }
 
 // approve asks the clusters and then the admin, before the first change and before changes that the
@@ -259,7 +260,7 @@ func (r *runner) approve(ctx context.Context, p flows.Plan, f flows.Facts) (aske
 		return false, err
 	}
 	if p.Failure() != nil {
-		r.send(p, r.options.Now(), nil)
+		r.send(p, f, r.options.Now(), nil)
 		return false, r.failure(p)
 	}
 	if r.options.Approve == nil {

@@ -15,16 +15,10 @@ import (
 // RunMsg has the events of a run since the last RunMsg.
 type RunMsg struct {
 	Run    int
-	Events []runEvent
+	Events []engine.Event
 	At     time.Time
 	Ended  bool
 	Err    error // the error of a run that has ended
-}
-
-// runEvent is one event, with the facts from which its plan was made.
-type runEvent struct {
-	engine.Event
-	Facts flows.Facts
 }
 
 // run is one call of [engine.Run], and the channel for its events to Update.
@@ -34,7 +28,7 @@ type run struct {
 	now     func() time.Time
 	ctx     context.Context
 	cancel  context.CancelFunc
-	events  chan runEvent
+	events  chan engine.Event
 	result  chan error
 }
 
@@ -43,7 +37,7 @@ type run struct {
 const eventBuffer = 16
 
 func newRun(ctx context.Context, id int, now func() time.Time) run {
-	r := run{id: id, program: ctx, now: now, events: make(chan runEvent, eventBuffer), result: make(chan error, 1)}
+	r := run{id: id, program: ctx, now: now, events: make(chan engine.Event, eventBuffer), result: make(chan error, 1)}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	return r
 }
@@ -58,14 +52,9 @@ func (r run) stop() tea.Msg {
 func (r run) drive(plan func(flows.Facts) flows.Plan, a, b engine.Cluster, o engine.Options) tea.Cmd {
 	return func() tea.Msg {
 		defer r.cancel()
-		var facts flows.Facts
-		seen := func(f flows.Facts) flows.Plan {
-			facts = f
-			return plan(f)
-		}
-		r.result <- engine.Run(r.ctx, seen, a, b, func(e engine.Event) {
+		r.result <- engine.Run(r.ctx, plan, a, b, func(e engine.Event) {
 			select {
-			case r.events <- runEvent{Event: e, Facts: facts}:
+			case r.events <- e:
 			case <-r.program.Done():
 			}
 		}, o)
@@ -94,7 +83,7 @@ func (r run) next(first bool) tea.Cmd {
 
 // collect adds an event to msg, with the events that have come since, without
 // waiting.
-func (r run) collect(msg RunMsg, e runEvent, ok bool) RunMsg {
+func (r run) collect(msg RunMsg, e engine.Event, ok bool) RunMsg {
 	for ok {
 		msg.Events = append(msg.Events, e)
 		select {

@@ -509,7 +509,7 @@ func (w Wizard) updateRun(c scene, msg RunMsg) (Wizard, tea.Cmd) {
 		return w, nil
 	}
 	for _, e := range msg.Events {
-		w.apply = w.apply.take(e.Event)
+		w.apply = w.apply.take(e)
 	}
 	if !msg.Ended {
 		return w, w.apply.run.next(false)

@@ -87,9 +87,9 @@ func (d *document) Begin(command string, a, b flows.ContextRef) {
 
 func (d *document) Event(e engine.Event) {
 	d.transcript.Event(e)
-	d.A.introduce(d.facts.Sides[flows.A])
-	d.B.introduce(d.facts.Sides[flows.B])
-	d.A.ID, d.B.ID = plannedIDs(e.Plan, d.facts)
+	d.A.introduce(e.Facts.Sides[flows.A])
+	d.B.introduce(e.Facts.Sides[flows.B])
+	d.A.ID, d.B.ID = plannedIDs(e.Plan, e.Facts)
 	d.Steps = d.stepsOf(e.Plan)
 	d.add(e.Changes)
 }

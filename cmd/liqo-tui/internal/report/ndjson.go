@@ -145,7 +145,6 @@ type NDJSON struct {
 	Now     func() time.Time
 	start   *line // run.start, until it was written
 	seq     int
-	facts   flows.Facts
 	told    passed
 	last    engine.Event
 	spoken  time.Time // when the last line was written
@@ -210,9 +209,8 @@ func (n *NDJSON) Begin(command string, a, b flows.ContextRef) {
 	n.spoken = n.Now()
 }
 
-// Observed implements [Reporter].
+// Observed tells the clusters' IDs.
 func (n *NDJSON) Observed(f flows.Facts) {
-	n.facts = f
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.start == nil {
@@ -227,7 +225,8 @@ func (n *NDJSON) Observed(f flows.Facts) {
 
 // Event implements [Reporter].
 func (n *NDJSON) Event(e engine.Event) {
-	for _, m := range n.told.news(n.facts) {
+	n.Observed(e.Facts)
+	for _, m := range n.told.news(e.Facts) {
 		n.write(line{Type: "milestone", Side: Side(m.side), Milestone: m.id, Message: m.text})
 	}
 	n.changes(e.Changes)
@@ -252,7 +251,7 @@ func (n *NDJSON) changes(changes []flows.Change) {
 func (n *NDJSON) record(e engine.Event, r engine.Record) {
 	if r.Type == engine.RecordPlan {
 		sum := e.Plan.Changes()
-		a, b := plannedIDs(e.Plan, n.facts)
+		a, b := plannedIDs(e.Plan, e.Facts)
 		n.write(line{
 			Type: string(r.Type), Summary: &summary{sum.Create, sum.Update, sum.Replace, sum.Delete},
 			A: &cluster{ID: a}, B: &cluster{ID: b},

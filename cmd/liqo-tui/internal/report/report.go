@@ -33,9 +33,6 @@ func wantFormat(format string) error {
 // Reporter writes a run in one format.
 type Reporter interface {
 	Begin(command string, a, b flows.ContextRef)
-	// Observed is called with the facts of both clusters, before the event that
-	// follows from them.
-	Observed(flows.Facts)
 	Event(engine.Event)
 	// Pending writes the changes that a dry run would make.
 	Pending(flows.Plan)

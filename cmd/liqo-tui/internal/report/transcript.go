@@ -19,7 +19,6 @@ import (
 // the result to out.
 type transcript struct {
 	out, err io.Writer
-	facts    flows.Facts
 	told     passed
 	last     engine.Event
 	spoken   time.Time
@@ -30,11 +29,9 @@ func (t *transcript) Begin(command string, a, b flows.ContextRef) {
 	slog.Info("begin", "command", command, "a", a.String(), "b", b.String())
 }
 
-func (t *transcript) Observed(f flows.Facts) { t.facts = f }
-
 func (t *transcript) Event(e engine.Event) {
-	for _, m := range t.told.news(t.facts) {
-		t.line(t.err, e.At, e.At.Sub(e.Started), m.side, t.facts.Sides[m.side].ID, m.text)
+	for _, m := range t.told.news(e.Facts) {
+		t.line(t.err, e.At, e.At.Sub(e.Started), m.side, e.Facts.Sides[m.side].ID, m.text)
 	}
 	for _, r := range engine.Narrate(t.last, e) {
 		if r.Type == engine.RecordStart {

@@ -43,17 +43,13 @@ func TestNoRunTellsMoreThanWasSeen(t *testing.T) {
 				tr := &transcript{out: &text, err: &text}
 				n.Begin("connect", flows.ContextRef{}, flows.ContextRef{})
 				var seen flows.Facts
-				plan := func(f flows.Facts) flows.Plan {
-					seen = f
-					n.Observed(f)
-					tr.Observed(f)
-					return flows.PlanConnect(params, f)
-				}
+				plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) }
 				works := func(side flows.Side) bool {
 					state, _ := seen.End(side).Reading().State(seen.At)
 					return state.Works()
 				}
 				err := engine.Run(t.Context(), plan, p.A, p.B, func(e engine.Event) {
+					seen = e.Facts
 					lines.Reset()
 					text.Reset()
 					n.Event(e)
@@ -107,7 +103,7 @@ func TestAClusterWithoutAnIDHasNoneForPrograms(t *testing.T) {
 			}
 		}
 		r.Begin("connect", flows.ContextRef{}, flows.ContextRef{})
-		plan := func(f flows.Facts) flows.Plan { r.Observed(f); return flows.PlanConnect(flowtest.NodePort(), f) }
+		plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(flowtest.NodePort(), f) }
 		r.End(engine.Run(t.Context(), plan, p.A, p.B, r.Event, engine.Options{Now: p.Now}), Achieved{})
 		if strings.Contains(out.String(), `"id":"kind-rome"`) || strings.Contains(out.String(), `"id": "kind-rome"`) || strings.Count(out.String(), `kind-rome"`) == 0 {
 			t.Errorf("%s: got %s", format, out.String())
@@ -124,7 +120,7 @@ func TestADocumentSaysWhatStepsHaveDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Begin("connect", flows.ContextRef{}, flows.ContextRef{})
-	plan := func(f flows.Facts) flows.Plan { d.Observed(f); return flows.PlanConnect(flowtest.NodePort(), f) }
+	plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(flowtest.NodePort(), f) }
 	if err := engine.Run(t.Context(), plan, p.A, p.B, d.Event, engine.Options{Now: p.Now}); err != nil {
 		t.Fatal(err)
 	}
