@@ -60,7 +60,7 @@ func serversByAge(f Facts) []Side {
 
 // Connecting is [PlanConnect] for one run. It adopts the settings of existing gateways once, for the
 // first plan that does not fail: if a gateway is replaced during the run, its settings are not lost.
-func Connecting(p Params) func(Facts) Plan {
+func Connecting(p Params) Planner {
 	settled := false
 	var first Plan
 	return func(f Facts) Plan {

@@ -254,7 +254,7 @@ func TestAKeyThatWasMadeByHandIsUsedAsItIs(t *testing.T) {
 	if plan := flows.PlanConnect(flows.Defaults(), flowtest.Facts(pair)); !plan.Done() {
 		t.Errorf("a connection that works would be changed: %v", plan.Steps)
 	}
-	flowtest.MustRun(t, pair, flowtest.Reset)
+	flowtest.MustRun(t, pair, flows.Planner(flowtest.Reset))
 	if n := len(pair.A.Facts().PublicKeys); n > 0 {
 		t.Errorf("%d keys are left", n)
 	}

@@ -75,7 +75,7 @@ func TestClocksThatDifferDoNotKeepClustersApart(t *testing.T) {
 			changed.Server, changed.MTU = flows.A, 1300
 			flowtest.MustRun(t, p, flows.Connecting(changed))
 			rotation := upkeep.StartRotation(flowtest.Facts(p))
-			flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan { return upkeep.Rotate(rotation, f) })
+			flowtest.MustRun(t, p, flows.Planner(func(f flows.Facts) flows.Plan { return upkeep.Rotate(rotation, f) }))
 			if plan := flows.PlanConnect(flows.Defaults(), flowtest.Facts(p)); !plan.Done() || plan.Params.Server != flows.A {
 				t.Errorf("afterwards the server is %s's, and this waits: %v", plan.Params.Server, flowtest.Pending(plan))
 			}

@@ -442,7 +442,7 @@ func TestPlansDoNotChangeFacts(t *testing.T) {
 	p.Pacing = flowtest.Manual
 	flowtest.Connected(t, p)
 	f, before := flowtest.Facts(p), flowtest.Facts(p)
-	for _, plan := range []func(flows.Facts) flows.Plan{flowtest.Connect(flowtest.NodePort()), flowtest.Connect(flows.Defaults()), flowtest.Reset} {
+	for _, plan := range []flows.Planner{flowtest.Connect(flowtest.NodePort()), flowtest.Connect(flows.Defaults()), flowtest.Reset} {
 		first := plan(f)
 		if d := diff(before, f); d != "" {
 			t.Fatalf("the plan changed the facts:\n%s", d)

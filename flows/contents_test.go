@@ -28,7 +28,7 @@ func TestResetKeepsANamespaceThatHoldsAnythingElse(t *testing.T) {
 	p := flowtest.NewPair()
 	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	p.A.PutAs("liqo", configMap("liqo-tenant-milan", "of-the-team"))
-	events := flowtest.MustRun(t, p, flowtest.Reset).Events
+	events := flowtest.MustRun(t, p, flows.Planner(flowtest.Reset)).Events
 	first, _ := events[0].Plan.Step("namespace-a")
 	if first.Status != flows.Done || first.Reason != "kept: it holds ConfigMap of-the-team" {
 		t.Errorf("the plan that is shown first: got %s, %q, want it to say that the namespace is kept, and why", first.Status, first.Reason)
@@ -52,7 +52,7 @@ func TestResetLooksAgainBeforeItDeletesANamespace(t *testing.T) {
 	p := flowtest.NewPair()
 	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	var r flowtest.Recorder
-	err := engine.Run(t.Context(), flowtest.Reset, p.A, p.B, r.Emit, engine.Options{Now: p.Now, Approve: func(plan flows.Plan) (bool, error) {
+	err := engine.Run(t.Context(), flows.Planner(flowtest.Reset), p.A, p.B, r.Emit, engine.Options{Now: p.Now, Approve: func(plan flows.Plan) (bool, error) {
 		if s, _ := plan.Step("namespace-a"); s.Status != flows.Blocked {
 			t.Errorf("got %s, want the namespace to be deleted last", s.Status)
 		}
@@ -89,7 +89,7 @@ func TestAConnectionIsFoundInAnyNamespace(t *testing.T) {
 		t.Errorf("connecting without naming the namespace builds another connection: %+v", plan.Steps)
 	}
 	before := p.A.Facts().FindNamespace("default")
-	flowtest.MustRun(t, p, flowtest.Reset)
+	flowtest.MustRun(t, p, flows.Planner(flowtest.Reset))
 	if got := p.A.Names(); !slices.Equal(got, []string{"Namespace default"}) {
 		t.Errorf("left after reset: %q", got)
 	}

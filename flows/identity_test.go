@@ -19,7 +19,7 @@ func third(p *flowtest.Pair) {
 }
 
 func TestAClusterWithAPeersIDDoesNotTakeOverItsConnection(t *testing.T) {
-	for name, plan := range map[string]func(flows.Facts) flows.Plan{
+	for name, plan := range map[string]flows.Planner{
 		"connect":    flowtest.Connect(flowtest.NodePort()),
 		"init":       func(f flows.Facts) flows.Plan { return flows.PlanInit(flowtest.NodePort(), f) },
 		"reset":      flowtest.Reset,

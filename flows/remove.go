@@ -197,7 +197,7 @@ func replaced(by command.Command, f Facts) []Step {
 
 // Removing returns the planning function of one run, for [PlanReset] or [PlanDisconnect]. The first plan determines
 // the peer, because after the last deletion no object names the peer.
-func Removing(plan func(RemoveOptions, Facts) Plan, o RemoveOptions) func(Facts) Plan {
+func Removing(plan func(RemoveOptions, Facts) Plan, o RemoveOptions) Planner {
 	return func(f Facts) Plan {
 		p := plan(o, f)
 		if o.Peer == "" && p.Failure() == nil && len(p.Steps) > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-func removing(o flows.RemoveOptions) func(flows.Facts) flows.Plan {
+func removing(o flows.RemoveOptions) flows.Planner {
 	return flows.Removing(flows.PlanReset, o)
 }
 
@@ -24,7 +24,7 @@ func TestResetOfOneSide(t *testing.T) {
 	p.B.Behave(lost)
 	before := p.B.Names()
 
-	_, err := flowtest.Run(t, p, flowtest.Reset)
+	_, err := flowtest.Run(t, p, flows.Planner(flowtest.Reset))
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedUnreachable || failed.Changed {
 		t.Fatalf("without --local-only: got %v", err)
@@ -70,9 +70,9 @@ func TestResetOfOneSide(t *testing.T) {
 func TestDisconnectOfOneSideKeepsTheAddresses(t *testing.T) {
 	p := flowtest.NewPair()
 	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
-	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan {
+	flowtest.MustRun(t, p, flows.Planner(func(f flows.Facts) flows.Plan {
 		return flows.PlanDisconnect(flows.RemoveOptions{LocalOnly: true}, f)
-	})
+	}))
 	p.Settle()
 	want := []string{"Configuration liqo-tenant-milan/milan", "Namespace liqo-tenant-milan"}
 	if got := p.A.Names(); !slices.Equal(got, want) {

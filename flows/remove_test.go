@@ -100,7 +100,7 @@ func TestPlanReset(t *testing.T) {
 
 // A node whose agent does not run does not follow a removal, and nothing in the cluster waits for it.
 func TestARemovalNamesTheNodesThatDontFollowIt(t *testing.T) {
-	for name, plan := range map[string]func(flows.Facts) flows.Plan{
+	for name, plan := range map[string]flows.Planner{
 		"reset":      func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) },
 		"disconnect": func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) },
 		"one side":   func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{LocalOnly: true}, f) },
@@ -193,7 +193,7 @@ func TestANamespaceThatWasMadeAgainIsNotDeletedForTheOneBefore(t *testing.T) {
 	tenant := p.A.Tenant()
 	theirs := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: tenant.Namespace}}
 	a := &replacing{p.A, theirs}
-	if err := engine.Run(t.Context(), flowtest.Reset, a, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
+	if err := engine.Run(t.Context(), flows.Planner(flowtest.Reset), a, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
 		t.Fatalf("reset: %v", err)
 	}
 	p.Settle()

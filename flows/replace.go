@@ -138,21 +138,16 @@ func (p End) gateway() wire.Object {
 	return o
 }
 
-// Uninterrupting returns a planning function like plan that fails if its first complete plan interrupts
-// traffic.
-func Uninterrupting(plan func(Facts) Plan) func(Facts) Plan {
-	begun := false
-	return func(f Facts) Plan {
-		p := plan(f)
-		if begun || p.Failure() != nil || len(p.Open(f)) > 0 { // open answers may add interruptions
-			return p
-		}
-		if interrupts := p.Interrupts(); len(interrupts) > 0 {
-			p.Steps = []Step{Refuse(A, CodeInterrupts, "interruption", FailedPreflight,
-				strings.Join(interrupts, "; "), command.Text("leave --strict out to accept the interruption"))}
-			return p
-		}
-		begun = true
-		return p
+// Uninterrupting returns p, or a plan that fails if p interrupts traffic. complete is false while p may
+// still get other steps.
+func Uninterrupting(p Plan, f Facts) (_ Plan, complete bool) {
+	if p.Failure() != nil || len(p.Open(f)) > 0 { // open answers may add interruptions
+		return p, false
 	}
+	if interrupts := p.Interrupts(); len(interrupts) > 0 {
+		p.Steps = []Step{Refuse(A, CodeInterrupts, "interruption", FailedPreflight,
+			strings.Join(interrupts, "; "), command.Text("leave --strict out to accept the interruption"))}
+		return p, false
+	}
+	return p, true
 }

@@ -76,7 +76,7 @@ func applied(t *testing.T, c *Cluster) flows.Plan {
 	}
 }
 
-func planned(t *testing.T, c *Cluster, plan func(flows.Facts) flows.Plan, o engine.Options) (flows.Plan, error) {
+func planned(t *testing.T, c *Cluster, plan flows.Planner, o engine.Options) (flows.Plan, error) {
 	t.Helper()
 	var last flows.Plan
 	err := engine.Run(t.Context(), plan, nodeless{c}, engine.Absent{}, func(e engine.Event) { last = e.Plan }, o)
@@ -100,7 +100,7 @@ func testInstallAgain(t *testing.T, c *Cluster) {
 	dryRun := func(p render.InstallParams) engine.Event {
 		t.Helper()
 		p.Image = "example.org/gateway:" + p.Image
-		e, err := engine.DryRun(t.Context(), func(f flows.Facts) flows.Plan { return install.Plan(p, f) }, c, engine.Absent{}, true, engine.Options{})
+		e, err := engine.DryRun(t.Context(), flows.Planner(func(f flows.Facts) flows.Plan { return install.Plan(p, f) }), c, engine.Absent{}, true, engine.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

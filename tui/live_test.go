@@ -35,7 +35,7 @@ func connect(t *testing.T, p *flowtest.Pair, server flows.Side, service corev1.S
 }
 
 // earlier is a run before the program began.
-func earlier(t *testing.T, p *flowtest.Pair, plan func(flows.Facts) flows.Plan) {
+func earlier(t *testing.T, p *flowtest.Pair, plan flows.Planner) {
 	t.Helper()
 	pacing := p.Pacing
 	p.Pacing = flowtest.PerObserve

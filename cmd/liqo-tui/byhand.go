@@ -74,7 +74,7 @@ func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
 		c.flags = append(c.flags, flags.Add(f, &c.params, s)...)
 	}
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName { return pflag.NormalizedName(k.Alias(name)) })
-	plan := func() (func(flows.Facts) flows.Plan, error) {
+	goal := func() (flows.Goal, error) {
 		p, open, err := c.parse()
 		if err = errors.Join(err, flags.Wrong(own)); err == nil {
 			err = o.Check(p)
@@ -85,13 +85,13 @@ func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
 		if err != nil {
 			return nil, exit.UsageError{Err: err}
 		}
-		return func(f flows.Facts) flows.Plan {
+		return flows.Planner(func(f flows.Facts) flows.Plan {
 			if open != 0 && f.Sides[flows.A].Problem == nil {
 				p, _ = settle(p, open, flows.Facts{Sides: [2]flows.ClusterFacts{f.Sides[flows.A], {ID: o.Remote, Software: f.Sides[flows.A].Software}}, At: f.At})
 				open = 0
 			}
 			return byhand.Create(o, p, f)
-		}, nil
+		}), nil
 	}
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -102,12 +102,12 @@ func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Printed = r.output == report.YAML || r.output == report.JSON; o.Printed {
-			return printPlanned(cmd.Context(), io, pair, o, r.output, plan)
+			return printPlanned(cmd.Context(), io, pair, o, r.output, goal)
 		}
-		op := operation{name: "create " + k.Word(), localOnly: true, unasked: true, plan: plan, undo: "network reset --local-only"}
-		op.done = func(f flows.Facts) report.Achieved {
+		op := operation{name: "create " + k.Word(), localOnly: true, unasked: true, goal: goal, undo: "network reset --local-only"}
+		op.done = func(e engine.Event) report.Achieved {
 			next, why := o.Next()
-			return report.Achieved{Text: o.Done(f.Sides[flows.A]), Next: []report.NextStep{{Command: pair.local.command(next...), Why: why}}}
+			return report.Achieved{Text: o.Done(e.Facts.Sides[flows.A]), Next: []report.NextStep{{Command: pair.local.command(next...), Why: why}}}
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
@@ -147,8 +147,8 @@ func generateCommand(io streams) *cobra.Command {
 			}
 			defer closeAll()
 			var seen flows.ClusterFacts
-			plan := func(f flows.Facts) flows.Plan { seen = f.Sides[flows.A]; return k.Known(g, f) }
-			if err := engine.Run(cmd.Context(), plan, a, b, func(engine.Event) {}, engine.Options{Timeout: timeout}); err != nil {
+			goal := func(f flows.Facts) flows.Plan { return k.Known(g, f) }
+			if err := engine.Run(cmd.Context(), flows.Planner(goal), a, b, func(e engine.Event) { seen = e.Facts.Sides[flows.A] }, engine.Options{Timeout: timeout}); err != nil {
 				return stopped(cmd.Context(), err)
 			}
 			return printObject(io, output, k.Told(g, seen))
@@ -167,8 +167,8 @@ func printObject(io streams, format string, o wire.Object) error {
 	return report.WriteDocument(io.out, format, want.Object)
 }
 
-func printPlanned(ctx context.Context, io streams, pair *pairFlags, o byhand.Object, format string, plan func() (func(flows.Facts) flows.Plan, error)) error {
-	wanted, err := plan()
+func printPlanned(ctx context.Context, io streams, pair *pairFlags, o byhand.Object, format string, goal func() (flows.Goal, error)) error {
+	wanted, err := goal()
 	if err != nil {
 		return err
 	}
@@ -177,9 +177,9 @@ func printPlanned(ctx context.Context, io streams, pair *pairFlags, o byhand.Obj
 		return err
 	}
 	defer closeAll()
-	p, err := engine.Look(ctx, wanted, a, b)
+	seen, err := engine.Look(ctx, wanted, a, b)
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	return printObject(io, format, o.Manifest(p))
+	return printObject(io, format, o.Manifest(seen.Plan))
 }

@@ -218,7 +218,7 @@ func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, f, err
 	}
-	tried, err := engine.DryRun(ctx, func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }, a, b, true, engine.Options{})
+	tried, err := engine.DryRun(ctx, flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }), a, b, true, engine.Options{})
 	if err != nil {
 		return nil, f, err
 	}

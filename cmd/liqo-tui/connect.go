@@ -108,12 +108,12 @@ func (c *connectFlags) addReplace(f *pflag.FlagSet) {
 }
 
 // plan returns the planning function. The function decides the open fields as soon as both clusters were observed.
-func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
+func (c *connectFlags) plan() (flows.Planner, error) {
 	p, open, err := c.parse()
 	if err != nil {
 		return nil, err
 	}
-	var decided func(flows.Facts) flows.Plan
+	var decided flows.Planner
 	var reasons []string
 	return func(f flows.Facts) flows.Plan {
 		if decided == nil {
@@ -132,7 +132,7 @@ func (c *connectFlags) plan() (func(flows.Facts) flows.Plan, error) {
 			connecting := flows.Connecting
 			if swap.Possible(settled, open, f) {
 				asked := settled.Given
-				connecting = func(p flows.Params) func(flows.Facts) flows.Plan { return swap.Connecting(p, asked) }
+				connecting = func(p flows.Params) flows.Planner { return swap.Connecting(p, asked) }
 			}
 			settled, reasons = settle(settled, open|settled.Undecided(f), f)
 			if failed := check.ClosedWay(settled, f); failed != nil {
@@ -260,9 +260,9 @@ they are. The plan says which changes interrupt traffic.`,
 			r.brief = c.install && !details
 			op := operation{
 				name: "connect", undo: "network reset",
-				plan:    c.plan,
+				goal:    func() (flows.Goal, error) { return c.plan() },
 				prepare: c.try,
-				done:    func(f flows.Facts) report.Achieved { return achieved(pair, c.params.Wait, f) },
+				done:    func(e engine.Event) report.Achieved { return achieved(pair, c.params.Wait, e.Facts) },
 			}
 			return op.run(cmd.Context(), io, pair, r)
 		},
@@ -322,16 +322,16 @@ network connect does this, too.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			op := operation{
 				name: "init", undo: "network reset",
-				plan: func() (func(flows.Facts) flows.Plan, error) {
+				goal: func() (flows.Goal, error) {
 					p, _, err := c.parse()
 					if err == nil && p.Wait == flows.WaitVerified {
 						err = exit.UsageError{Err: errors.New("--wait=verified: packets can be sent only after network connect")}
 					}
-					return func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) }, err
+					return flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) }), err
 				},
-				done: func(f flows.Facts) report.Achieved {
+				done: func(e engine.Event) report.Achieved {
 					return report.Achieved{
-						Text: "The clusters know each other's address ranges.\n" + rangesText(f),
+						Text: "The clusters know each other's address ranges.\n" + rangesText(e.Facts),
 						Next: []report.NextStep{{Command: pair.command("network", "connect"), Why: "connects them"}},
 					}
 				},

@@ -10,8 +10,8 @@ import (
 )
 
 // pretend prints the changes that a run would make. It changes nothing.
-func (r *runFlags) pretend(ctx context.Context, a, b engine.Cluster, plan func(flows.Facts) flows.Plan, told report.Reporter) error {
-	e, err := engine.DryRun(ctx, plan, a, b, r.dryRun == dryRunServer, engine.Options{Force: r.force, Strict: r.strict})
+func (r *runFlags) pretend(ctx context.Context, a, b engine.Cluster, goal flows.Goal, told report.Reporter) error {
+	e, err := engine.DryRun(ctx, goal, a, b, r.dryRun == dryRunServer, engine.Options{Force: r.force, Strict: r.strict})
 	if err != nil {
 		return stopped(ctx, err)
 	}

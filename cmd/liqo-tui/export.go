@@ -28,7 +28,7 @@ func (e exportFlags) run(ctx context.Context, io streams, pair *pairFlags, c *co
 	if err := e.validate(); err != nil {
 		return err
 	}
-	plan, err := c.plan()
+	goal, err := c.plan()
 	if err != nil {
 		return err
 	}
@@ -37,10 +37,11 @@ func (e exportFlags) run(ctx context.Context, io streams, pair *pairFlags, c *co
 		return err
 	}
 	defer closeBoth()
-	p, err := engine.Look(ctx, plan, a, b)
+	seen, err := engine.Look(ctx, goal, a, b)
 	if err != nil {
 		return err
 	}
+	p := seen.Plan
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		objects, missing := manifest.Of(p, side)
 		files, err := manifest.Files(e.format, objects, p.ID(side.Other()), missing)

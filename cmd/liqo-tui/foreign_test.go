@@ -135,12 +135,12 @@ func connectionLife(rnd *rand.Rand) []changing {
 	}
 	var out []changing
 	for _, c := range []changing{
-		{name: "init", plan: func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) }},
+		{name: "init", plan: flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) })},
 		{name: "connect", plan: flows.Connecting(p)},
-		{name: "delegate", plan: func(f flows.Facts) flows.Plan { return upkeep.Delegate(elsewhere, f) }},
+		{name: "delegate", plan: flows.Planner(func(f flows.Facts) flows.Plan { return upkeep.Delegate(elsewhere, f) })},
 		{name: "rotate-keys", plan: rotating()},
-		{name: "disconnect", plan: func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(removal, f) }},
-		{name: "reset", plan: func(f flows.Facts) flows.Plan { return flows.PlanReset(removal, f) }},
+		{name: "disconnect", plan: flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(removal, f) })},
+		{name: "reset", plan: flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanReset(removal, f) })},
 	} {
 		if c.name == "connect" || rnd.IntN(5) < 2 {
 			c.wait = 2 * time.Second
@@ -150,17 +150,17 @@ func connectionLife(rnd *rand.Rand) []changing {
 			out = append(out, c)
 		}
 	}
-	return append(out, changing{name: "reset", wait: 2 * time.Second, plan: func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }})
+	return append(out, changing{name: "reset", wait: 2 * time.Second, plan: flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) })})
 }
 
 // installationLife installs and uninstalls where others have objects. It does not
 // wait for an operator.
 func installationLife(rnd *rand.Rand) []changing {
 	namespace := [...]string{lent, lent, lent, lent, strangers, wire.DefaultNamespace}[rnd.IntN(6)]
-	added := changing{name: "install", liqo: namespace, wait: 300 * time.Millisecond, plan: func(f flows.Facts) flows.Plan {
+	added := changing{name: "install", liqo: namespace, wait: 300 * time.Millisecond, plan: flows.Planner(func(f flows.Facts) flows.Plan {
 		return install.Plan(render.InstallParams{Namespace: namespace, ClusterID: "genoa", Image: "lab.local/liqo-gateway:dev", PodCIDRs: []string{"10.244.0.0/16"}}, f)
-	}}
-	uninstall := changing{name: "uninstall", liqo: namespace, wait: 2 * time.Second, plan: install.PlanRemoval}
+	})}
+	uninstall := changing{name: "uninstall", liqo: namespace, wait: 2 * time.Second, plan: flows.Planner(install.PlanRemoval)}
 	return [][]changing{{added, uninstall}, {added, added, uninstall}, {added, uninstall, added, uninstall}}[rnd.IntN(3)]
 }
 

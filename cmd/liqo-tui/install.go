@@ -80,7 +80,7 @@ and removes the DNS server, as --services=off and uninstall do.`,
 		if err := readPods(podsFile, &p); err != nil {
 			return exit.UsageError{Err: err}
 		}
-		plan := func(f flows.Facts) flows.Plan {
+		goal := func(f flows.Facts) flows.Plan {
 			p := p
 			p.ClusterID = cmp.Or(p.ClusterID, f.Sides[flows.A].ID, idFrom(f.Sides[flows.A].Context.Name))
 			return install.Plan(p, f)
@@ -89,13 +89,13 @@ and removes the DNS server, as --services=off and uninstall do.`,
 			return exit.UsageError{Err: errors.New("--print: the objects are YAML; leave out --output")}
 		}
 		if prints {
-			return printInstallation(cmd.Context(), io, pair.local, plan)
+			return printInstallation(cmd.Context(), io, pair.local, goal)
 		}
 		r.brief = !details
 		op := operation{
 			name: "install", localOnly: true, undo: "uninstall",
-			plan: func() (func(flows.Facts) flows.Plan, error) { return plan, nil },
-			done: func(f flows.Facts) report.Achieved { return installed(f.Sides[flows.A], pair.local) },
+			goal: func() (flows.Goal, error) { return flows.Planner(goal), nil },
+			done: func(e engine.Event) report.Achieved { return installed(e.Facts.Sides[flows.A], pair.local) },
 		}
 		return op.run(cmd.Context(), io, pair, r)
 	}
@@ -160,17 +160,17 @@ func readPods(file string, p *render.InstallParams) error {
 }
 
 // printInstallation prints the objects, and applies nothing.
-func printInstallation(ctx context.Context, io streams, c clusterFlags, plan func(flows.Facts) flows.Plan) error {
+func printInstallation(ctx context.Context, io streams, c clusterFlags, goal flows.Planner) error {
 	cluster, err := c.open()
 	if err != nil {
 		return err
 	}
 	defer cluster.Close()
-	p, err := engine.Look(ctx, plan, cluster, engine.Absent{})
+	seen, err := engine.Look(ctx, goal, cluster, engine.Absent{})
 	if err != nil {
 		return err
 	}
-	text, err := apply.YAML(p.Wants(flows.A)...)
+	text, err := apply.YAML(seen.Plan.Wants(flows.A)...)
 	if err != nil {
 		return err
 	}
@@ -192,8 +192,8 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 			var gone uninstallation
 			op := operation{
 				name: "uninstall", localOnly: true,
-				plan: func() (func(flows.Facts) flows.Plan, error) { return gone.plan, nil },
-				done: func(f flows.Facts) report.Achieved { return report.Achieved{Text: gone.result(f)} },
+				goal: func() (flows.Goal, error) { return flows.Planner(gone.plan), nil },
+				done: func(e engine.Event) report.Achieved { return report.Achieved{Text: gone.result(e.Facts)} },
 			}
 			return op.run(cmd.Context(), io, pair, r)
 		},

@@ -18,7 +18,7 @@ func TestTheRemovalOfNothingSaysSo(t *testing.T) {
 		var gone uninstallation
 		var last flows.Facts
 		plan := func(f flows.Facts) flows.Plan { last = f; return gone.plan(f) }
-		if err := engine.Run(t.Context(), plan, pair.A, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
+		if err := engine.Run(t.Context(), flows.Planner(plan), pair.A, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
 			t.Fatal(err)
 		}
 		return gone.result(last)
@@ -29,7 +29,7 @@ func TestTheRemovalOfNothingSaysSo(t *testing.T) {
 	plan := func(f flows.Facts) flows.Plan {
 		return install.Plan(render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v1"}, f)
 	}
-	if err := engine.Run(t.Context(), plan, pair.A, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
+	if err := engine.Run(t.Context(), flows.Planner(plan), pair.A, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
 		t.Fatal(err)
 	}
 	if got := remove(); !strings.HasPrefix(got, "liqo-tui is removed.") {

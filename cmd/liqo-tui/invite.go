@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/files"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/invite"
 	"github.com/liqo-tui/liqo-tui/flows/peerfile"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -78,7 +79,7 @@ again; that changes nothing else.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var params flows.Params // the final settings of the gateway
 		op := operation{name: "invite", localOnly: true, undo: "network reset --local-only"}
-		op.plan = func() (func(flows.Facts) flows.Plan, error) {
+		op.goal = func() (flows.Goal, error) {
 			p, open, err := c.parse()
 			switch id := wire.ClusterID(peer); {
 			case peer == "":
@@ -91,7 +92,7 @@ again; that changes nothing else.`,
 			}
 			p.Server = flows.A
 			nonce := rand.Text()
-			return func(f flows.Facts) flows.Plan {
+			return flows.Planner(func(f flows.Facts) flows.Plan {
 				if open != 0 && f.Sides[flows.A].Problem == nil {
 					p, _ = settle(p, open, flows.Facts{Sides: [2]flows.ClusterFacts{f.Sides[flows.A], {ID: wire.ClusterID(peer)}}, At: f.At})
 					open = 0
@@ -99,21 +100,21 @@ again; that changes nothing else.`,
 				plan := invite.PlanInvite(p, wire.ClusterID(peer), nonce, f)
 				params = plan.Params
 				return plan
-			}, nil
+			}), nil
 		}
-		op.finish = func(f flows.Facts) error {
-			invitation, err := invite.NewInvitation(params, wire.ClusterID(peer), f, out.Valid)
+		op.finish = func(e engine.Event) error {
+			invitation, err := invite.NewInvitation(params, wire.ClusterID(peer), e.Facts, out.Valid)
 			if err != nil {
 				return err
 			}
-			out.File = cmp.Or(out.File, fmt.Sprintf("invitation-%s-to-%s.yaml", f.Sides[flows.A].ID, peer))
+			out.File = cmp.Or(out.File, fmt.Sprintf("invitation-%s-to-%s.yaml", e.Facts.Sides[flows.A].ID, peer))
 			return out.Write(invitation)
 		}
-		op.done = func(f flows.Facts) report.Achieved {
+		op.done = func(e engine.Event) report.Achieved {
 			return report.Achieved{
-				Text: fmt.Sprintf("%s can be dialled by %s now. %s", f.Sides[flows.A].ID, peer, out.HandOver("invitation", "join", peer)),
+				Text: fmt.Sprintf("%s can be dialled by %s now. %s", e.Facts.Sides[flows.A].ID, peer, out.HandOver("invitation", "join", peer)),
 				Next: []report.NextStep{
-					{Command: pair.local.command("network", "accept", fmt.Sprintf("answer-%s-to-%s.yaml", peer, f.Sides[flows.A].ID)), Why: "once they have sent the answer"},
+					{Command: pair.local.command("network", "accept", fmt.Sprintf("answer-%s-to-%s.yaml", peer, e.Facts.Sides[flows.A].ID)), Why: "once they have sent the answer"},
 					undoneHere(pair, peer, "undoes this"),
 				},
 			}
@@ -144,26 +145,26 @@ the other admin, not by the way that the file came. --fingerprint compares it.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var invitation peerfile.File
 		op := operation{name: "join", localOnly: true, undo: "network reset --local-only"}
-		op.plan = func() (func(flows.Facts) flows.Plan, error) {
+		op.goal = func() (flows.Goal, error) {
 			p, _, err := c.parse()
 			if err := errors.Join(err, oneCluster(pair), out.Validate()); err != nil {
 				return nil, err
 			}
 			invitation, err = files.ReadPeerFile(args[0], peerfile.Invitation, fingerprint)
-			return func(f flows.Facts) flows.Plan { return invite.PlanJoin(p, invitation, f) }, err
+			return flows.Planner(func(f flows.Facts) flows.Plan { return invite.PlanJoin(p, invitation, f) }), err
 		}
-		op.finish = func(f flows.Facts) error {
-			answer, err := invite.NewAnswer(invitation, f, out.Valid)
+		op.finish = func(e engine.Event) error {
+			answer, err := invite.NewAnswer(invitation, e.Facts, out.Valid)
 			if err != nil {
 				return err
 			}
-			out.File = cmp.Or(out.File, fmt.Sprintf("answer-%s-to-%s.yaml", f.Sides[flows.A].ID, invitation.From.ClusterID))
+			out.File = cmp.Or(out.File, fmt.Sprintf("answer-%s-to-%s.yaml", e.Facts.Sides[flows.A].ID, invitation.From.ClusterID))
 			return out.Write(answer)
 		}
-		op.done = func(f flows.Facts) report.Achieved {
+		op.done = func(e engine.Event) report.Achieved {
 			inviter := string(invitation.From.ClusterID)
 			return report.Achieved{
-				Text: fmt.Sprintf("%s dials %s now. %s", f.Sides[flows.A].ID, inviter, out.HandOver("answer", "accept", inviter)),
+				Text: fmt.Sprintf("%s dials %s now. %s", e.Facts.Sides[flows.A].ID, inviter, out.HandOver("answer", "accept", inviter)),
 				Next: []report.NextStep{
 					{Command: pair.local.command("info", "peer", inviter), Why: "says whether it is connected, once they have accepted"},
 					undoneHere(pair, inviter, "undoes this"),
@@ -197,7 +198,7 @@ server. Compare its fingerprint with the other admin, as milan's has done.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var answer peerfile.File
 		op := operation{name: "accept", localOnly: true, undo: "network reset --local-only"}
-		op.plan = func() (func(flows.Facts) flows.Plan, error) {
+		op.goal = func() (flows.Goal, error) {
 			p, _, err := c.parse()
 			if err == nil && p.Wait == flows.WaitVerified {
 				err = exit.UsageError{Err: errors.New("--wait=verified: it takes a pod in each cluster, and access to both")}
@@ -206,13 +207,13 @@ server. Compare its fingerprint with the other admin, as milan's has done.`,
 				return nil, err
 			}
 			answer, err = files.ReadPeerFile(args[0], peerfile.Answer, fingerprint)
-			return func(f flows.Facts) flows.Plan { return invite.PlanAccept(p, answer, f) }, err
+			return flows.Planner(func(f flows.Facts) flows.Plan { return invite.PlanAccept(p, answer, f) }), err
 		}
-		op.done = func(f flows.Facts) report.Achieved {
+		op.done = func(e engine.Event) report.Achieved {
 			peer := string(answer.From.ClusterID)
-			text := fmt.Sprintf("%s and %s are connected: %s's gateway answers pings.", f.Sides[flows.A].ID, peer, peer)
+			text := fmt.Sprintf("%s and %s are connected: %s's gateway answers pings.", e.Facts.Sides[flows.A].ID, peer, peer)
 			if c.params.Wait == flows.WaitNone {
-				text = fmt.Sprintf("All changes are applied on %s. With --wait none, the connection was not checked.", f.Sides[flows.A].ID)
+				text = fmt.Sprintf("All changes are applied on %s. With --wait none, the connection was not checked.", e.Facts.Sides[flows.A].ID)
 			}
 			return report.Achieved{Text: text, Next: []report.NextStep{
 				{Command: pair.local.command("info", "peer", peer), Why: "shows its state, and the addresses of its pods"},

@@ -36,13 +36,13 @@ func TestKilledRunsAreContinued(t *testing.T) {
 	moved.Server, moved.Given = flows.A, flows.FieldServer
 	elsewhere := upkeep.DelegateParams{APIServer: [2]string{"https://rome.example:6443", "https://milan.example:6443"}}
 	plans := []killed{
-		{"init", always(func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) })},
+		{"init", always(flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) }))},
 		{"connect", func() planner { return flows.Connecting(p) }},
-		{"delegate", always(func(f flows.Facts) flows.Plan { return upkeep.Delegate(elsewhere, f) })},
-		{"rotate-keys", rotating},
+		{"delegate", always(flows.Planner(func(f flows.Facts) flows.Plan { return upkeep.Delegate(elsewhere, f) }))},
+		{"rotate-keys", func() planner { return rotating() }},
 		{"the server's move to the other side", func() planner { return flows.Connecting(moved) }},
-		{"disconnect", always(func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) })},
-		{"reset", always(func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) })},
+		{"disconnect", always(flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) }))},
+		{"reset", always(flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }))},
 	}
 	kills, ways, first, step := map[string]int{}, len(deaths), 0, 1
 	if !sample.All() {
@@ -79,7 +79,7 @@ func TestKilledRunsAreContinued(t *testing.T) {
 	}
 }
 
-type planner = func(flows.Facts) flows.Plan
+type planner = flows.Goal
 
 // killed is a plan that is killed. begin is called for each run that an admin
 // would start.

@@ -17,7 +17,7 @@ import (
 
 // runEvents are what a run over the in-memory pair writes, checked as every reader
 // may rely on them.
-func runEvents(t *testing.T, p *flowtest.Pair, o engine.Options, plan func(flows.Facts) flows.Plan) []map[string]any {
+func runEvents(t *testing.T, p *flowtest.Pair, o engine.Options, plan flows.Planner) []map[string]any {
 	t.Helper()
 	var out bytes.Buffer
 	n := &report.NDJSON{Out: &out, Now: p.Now}

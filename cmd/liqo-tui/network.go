@@ -8,6 +8,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube"
 )
 
@@ -71,14 +72,14 @@ access to it; then it prints the command for the other admin.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			op := operation{
 				name: m.name, localOnly: o.LocalOnly,
-				plan: func() (func(flows.Facts) flows.Plan, error) {
+				goal: func() (flows.Goal, error) {
 					if err := wrongPeer(o); err != nil {
 						return nil, exit.UsageError{Err: err}
 					}
 					plan := flows.Removing(m.plan, o)
-					return func(f flows.Facts) flows.Plan { return m.unwaited(wait, plan(f)) }, nil
+					return flows.Planner(func(f flows.Facts) flows.Plan { return m.unwaited(wait, plan(f)) }), nil
 				},
-				done: func(flows.Facts) report.Achieved { return m.achieved(pair, o) },
+				done: func(engine.Event) report.Achieved { return m.achieved(pair, o) },
 			}
 			return op.run(cmd.Context(), io, pair.withLending(kube.LendingShown), r)
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/kube"
 )
@@ -29,12 +30,12 @@ without a flag stay as they are.`,
 	cmd.Flags().StringArrayVarP(&p.Selectors, "selector", "l", nil, "label selector of virtual nodes; of several, one has to match (default: unchanged, at first all of them)")
 	onNamespaces{
 		name: "offload", undo: "unoffload namespace",
-		plan: func(names []string) (func(flows.Facts) flows.Plan, error) {
+		goal: func(names []string) (flows.Goal, error) {
 			p.Namespaces = names
 			if err := errors.Join(flags.Wrong(given), p.Validate()); err != nil {
 				return nil, exit.UsageError{Err: err}
 			}
-			return func(f flows.Facts) flows.Plan { return peer.Offload(p, f) }, nil
+			return flows.Planner(func(f flows.Facts) flows.Plan { return peer.Offload(p, f) }), nil
 		},
 		done: peer.Offloaded,
 	}.run(io, cmd)
@@ -50,8 +51,8 @@ deleted, with everything in them.`,
 	}
 	onNamespaces{
 		name: "unoffload",
-		plan: func(names []string) (func(flows.Facts) flows.Plan, error) {
-			return func(f flows.Facts) flows.Plan { return peer.Unoffload(names, f) }, nil
+		goal: func(names []string) (flows.Goal, error) {
+			return flows.Planner(func(f flows.Facts) flows.Plan { return peer.Unoffload(names, f) }), nil
 		},
 		done: peer.Unoffloaded,
 	}.run(io, cmd)
@@ -68,7 +69,7 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 // onNamespaces describes a command for namespaces of one cluster.
 type onNamespaces struct {
 	name, undo string
-	plan       func(names []string) (func(flows.Facts) flows.Plan, error)
+	goal       func(names []string) (flows.Goal, error)
 	done       func(names []string, f flows.Facts) string
 }
 
@@ -86,8 +87,8 @@ func (o onNamespaces) run(io streams, cmd *cobra.Command) {
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		op := operation{
 			name: o.name, undo: o.undo, localOnly: true,
-			plan: func() (func(flows.Facts) flows.Plan, error) { return o.plan(names) },
-			done: func(f flows.Facts) report.Achieved { return report.Achieved{Text: o.done(names, f)} },
+			goal: func() (flows.Goal, error) { return o.goal(names) },
+			done: func(e engine.Event) report.Achieved { return report.Achieved{Text: o.done(names, e.Facts)} },
 		}
 		return op.run(cmd.Context(), io, pair.withLending(kube.LendingPlanned), r)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/kube"
 )
@@ -59,7 +60,7 @@ To let the remote cluster use the local one's resources too, run it again with
 		lending := pair.withLending(kube.LendingPlanned)
 		op := operation{
 			name: "peer", undo: "unpeer",
-			plan: func() (func(flows.Facts) flows.Plan, error) {
+			goal: func() (flows.Goal, error) {
 				if err := errors.Join(flags.Wrong(given), p.Validate()); err != nil {
 					return nil, exit.UsageError{Err: err}
 				}
@@ -68,15 +69,15 @@ To let the remote cluster use the local one's resources too, run it again with
 				if noNetwork {
 					network = nil
 				}
-				return func(f flows.Facts) flows.Plan { return peer.Plan(p, network, c.params.Namespaces, f) }, err
+				return flows.Planner(func(f flows.Facts) flows.Plan { return peer.Plan(p, network, c.params.Namespaces, f) }), err
 			},
-			done: func(f flows.Facts) report.Achieved {
+			done: func(e engine.Event) report.Achieved {
 				next := []report.NextStep{{Command: pair.command("unpeer"), Why: "undoes this"}}
-				if peer.TakesPods(p, f) {
+				if peer.TakesPods(p, e.Facts) {
 					offload := consumer(pair, p.Consumer).command("offload", "namespace", "NAME")
 					next = slices.Insert(next, 0, report.NextStep{Command: offload, Why: "lets a namespace's pods run there"})
 				}
-				return report.Achieved{Text: peer.Peered(p, f), Next: next}
+				return report.Achieved{Text: peer.Peered(p, e.Facts), Next: next}
 			},
 		}
 		return op.run(cmd.Context(), io, lending, r)
@@ -152,14 +153,14 @@ Remote.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		op := operation{
 			name: "unpeer", localOnly: o.LocalOnly,
-			plan: func() (func(flows.Facts) flows.Plan, error) {
+			goal: func() (flows.Goal, error) {
 				if err := errors.Join(flags.Wrong(given), wrongPeer(o.RemoveOptions)); err != nil {
 					return nil, exit.UsageError{Err: err}
 				}
 				o.Consumer = p.Consumer
 				return peer.Removing(o), nil
 			},
-			done: func(f flows.Facts) report.Achieved { return report.Achieved{Text: peer.Unpeered(o, f)} },
+			done: func(e engine.Event) report.Achieved { return report.Achieved{Text: peer.Unpeered(o, e.Facts)} },
 		}
 		return op.run(cmd.Context(), io, pair.withLending(kube.LendingPlanned), r)
 	}

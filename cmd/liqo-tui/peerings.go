@@ -11,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/files"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
 )
 
@@ -64,8 +65,8 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 		p.pair.image = p.connect.operators[flows.A].Image
 		op := operation{
 			name: "connect", undo: "network reset",
-			plan: p.connect.plan,
-			done: func(f flows.Facts) report.Achieved { return achieved(p.pair, p.connect.params.Wait, f) },
+			goal: func() (flows.Goal, error) { return p.connect.plan() },
+			done: func(e engine.Event) report.Achieved { return achieved(p.pair, p.connect.params.Wait, e.Facts) },
 		}
 		return op.run(ctx, io, p.pair, r)
 	})

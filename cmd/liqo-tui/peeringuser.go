@@ -41,8 +41,8 @@ func consumerFlag(cmd *cobra.Command, u *peer.User) {
 	cmd.Flags().StringVar((*string)(&u.Consumer), "consumer-cluster-id", "", "ID of the consumer; liqo-tui info --get clusterid prints it there")
 }
 
-// planUser returns the plan for an account, if the flags name its consumer.
-func planUser(u *peer.User, plan func(peer.User, flows.Facts) flows.Plan, wrong ...error) (func(flows.Facts) flows.Plan, error) {
+// planUser returns the goal for an account, if the flags name its consumer.
+func planUser(u *peer.User, plan func(peer.User, flows.Facts) flows.Plan, wrong ...error) (flows.Goal, error) {
 	if u.Consumer == "" {
 		wrong = append(wrong, errors.New("whose account? give --consumer-cluster-id"))
 	} else if err := u.Consumer.Validate(); err != nil {
@@ -51,7 +51,7 @@ func planUser(u *peer.User, plan func(peer.User, flows.Facts) flows.Plan, wrong 
 	if err := errors.Join(wrong...); err != nil {
 		return nil, exit.UsageError{Err: err}
 	}
-	return func(f flows.Facts) flows.Plan { return plan(*u, f) }, nil
+	return flows.Planner(func(f flows.Facts) flows.Plan { return plan(*u, f) }), nil
 }
 
 // observed returns pair, with flags to observe all objects that these plans need.
@@ -86,7 +86,7 @@ as a secret. Run it again for a new one.`,
 		var expires time.Time
 		var untried string
 		op := operation{name: "generate peering-user", localOnly: true, undo: "delete peering-user"}
-		op.plan = func() (func(flows.Facts) flows.Plan, error) {
+		op.goal = func() (flows.Goal, error) {
 			var wrong []error
 			if valid < userValidLeast {
 				wrong = append(wrong, fmt.Errorf("--valid %s: want %s or more", valid, userValidLeast))
@@ -100,12 +100,12 @@ as a secret. Run it again for a new one.`,
 			cluster, _ = a.(*kube.Cluster)
 			return nil
 		}
-		op.finish = func(f flows.Facts) (err error) {
-			file = cmp.Or(file, fmt.Sprintf("peering-user-%s-at-%s.kubeconfig", u.Consumer, f.Sides[flows.A].ID))
-			expires, untried, err = writeUser(cmd.Context(), cluster, u, f, valid, file)
+		op.finish = func(e engine.Event) (err error) {
+			file = cmp.Or(file, fmt.Sprintf("peering-user-%s-at-%s.kubeconfig", u.Consumer, e.Facts.Sides[flows.A].ID))
+			expires, untried, err = writeUser(cmd.Context(), cluster, u, e.Facts, valid, file)
 			return err
 		}
-		op.done = func(flows.Facts) report.Achieved {
+		op.done = func(engine.Event) report.Achieved {
 			return report.Achieved{
 				Text: fmt.Sprintf("%s may be used until %s. It is a secret: hand it to the admin of %s.%s\nfor the admin of %s: %s",
 					file, expires.UTC().Format(time.RFC3339), u.Consumer, untried, u.Consumer, command.Ours("peer").For(string(u.Consumer)).Flag("--remote-kubeconfig", file)),
@@ -185,8 +185,8 @@ peering stay; unpeer removes those.`,
 	acceptLiqoctl(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		op := operation{name: "delete peering-user", localOnly: true}
-		op.plan = func() (func(flows.Facts) flows.Plan, error) { return planUser(&u, peer.User.Revoke) }
-		op.done = func(flows.Facts) report.Achieved {
+		op.goal = func() (flows.Goal, error) { return planUser(&u, peer.User.Revoke) }
+		op.done = func(engine.Event) report.Achieved {
 			return report.Achieved{Text: fmt.Sprintf("The admin of %s has no account here any more.", u.Consumer)}
 		}
 		return op.run(cmd.Context(), io, observed(pair), r)

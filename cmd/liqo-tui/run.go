@@ -82,14 +82,14 @@ type operation struct {
 	unasked bool
 	// undo is the command that removes the objects which an interrupted run has applied; "" if there is none.
 	undo string
-	// plan makes the planning function from the flags. The error is about the command line.
-	plan func() (func(flows.Facts) flows.Plan, error)
+	// goal makes the goal from the flags. The error is about the command line.
+	goal func() (flows.Goal, error)
 	// prepare runs before the clusters are observed, except in a dry run; nil if there is nothing to do.
 	prepare func(ctx context.Context, a, b engine.Cluster) error
-	// finish runs after the plan is done; nil if there is nothing to do.
-	finish func(flows.Facts) error
-	// done returns the result.
-	done func(flows.Facts) report.Achieved
+	// finish runs after the last event, when the plan is done; nil if there is nothing to do.
+	finish func(engine.Event) error
+	// done returns the result, from the last event.
+	done func(engine.Event) report.Achieved
 }
 
 // changed returns the clusters that the operation may change.
@@ -120,7 +120,7 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 		}
 		a := report.Achieved{Next: afterwards(io, pair, err)}
 		if err == nil {
-			a = o.done(last.Facts)
+			a = o.done(last)
 		}
 		reporter.End(err, a)
 		if err != nil {
@@ -130,7 +130,7 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 	if err := r.validate(); err != nil {
 		return err
 	}
-	plan, err := o.plan()
+	goal, err := o.goal()
 	if err != nil {
 		return err
 	}
@@ -145,10 +145,10 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 		}
 	}
 	if r.dryRun != dryRunNone {
-		return r.pretend(ctx, a, b, plan, reporter)
+		return r.pretend(ctx, a, b, goal, reporter)
 	}
 	asked := false
-	err = engine.Run(ctx, plan, a, b, func(e engine.Event) { last = e; reporter.Event(e) }, engine.Options{
+	err = engine.Run(ctx, goal, a, b, func(e engine.Event) { last = e; reporter.Event(e) }, engine.Options{
 		Timeout: r.timeout, Force: r.force, Strict: r.strict,
 		Approve: func(p flows.Plan) (bool, error) {
 			if asked && !r.yes && len(p.Edits()) == 0 {
@@ -168,7 +168,7 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return stopped(ctx, err)
 	case err == nil && o.finish != nil:
-		return o.finish(last.Facts)
+		return o.finish(last)
 	}
 	return err
 }

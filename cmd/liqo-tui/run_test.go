@@ -10,14 +10,15 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report/reporttest"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 )
 
 func TestAPanicIsAnErrorWithAResult(t *testing.T) {
 	var out, errs bytes.Buffer
 	op := operation{
 		name: "connect",
-		plan: func() (func(flows.Facts) flows.Plan, error) { panic("no such thing") },
-		done: func(flows.Facts) report.Achieved { return report.Achieved{} },
+		goal: func() (flows.Goal, error) { panic("no such thing") },
+		done: func(engine.Event) report.Achieved { return report.Achieved{} },
 	}
 	err := op.run(t.Context(), streams{in: strings.NewReader(""), out: &out, err: &errs}, &pairFlags{}, runFlags{output: report.EventStream, dryRun: dryRunNone, timeout: 1})
 	if code := exit.Code(err); code != exit.Unexpected {

@@ -252,24 +252,24 @@ endpoints serve it.`,
 		p := service.ExportParams{LocalOnly: !pair.remote.named()}
 		op := operation{
 			name: "export", undo: "service unexport", localOnly: p.LocalOnly,
-			plan: func() (plan func(flows.Facts) flows.Plan, err error) {
+			goal: func() (_ flows.Goal, err error) {
 				if p.Name, err = serviceName(args, namespace); err == nil {
 					err = setExport(&p, to, prefer)
 				}
 				if err != nil {
 					return nil, exit.UsageError{Err: err}
 				}
-				return func(f flows.Facts) flows.Plan { return service.Export(p, f) }, nil
+				return flows.Planner(func(f flows.Facts) flows.Plan { return service.Export(p, f) }), nil
 			},
-			done: func(f flows.Facts) report.Achieved {
-				text, fixes := service.Exported(p, f)
+			done: func(e engine.Event) report.Achieved {
+				text, fixes := service.Exported(p, e.Facts)
 				a := report.Achieved{Text: text}
 				for _, fix := range fixes {
 					for _, c := range fix.Commands() {
 						a.Next = append(a.Next, report.NextStep{Command: c, Why: "lets the other cluster import it"})
 					}
 				}
-				a.Next = append(a.Next, report.NextStep{Command: f.Sides[flows.A].Ours("service", "list"), Why: "lists all exports and imports"})
+				a.Next = append(a.Next, report.NextStep{Command: e.Facts.Sides[flows.A].Ours("service", "list"), Why: "lists all exports and imports"})
 				return a
 			},
 		}
@@ -329,14 +329,14 @@ of other clusters.`,
 		var name types.NamespacedName
 		op := operation{
 			name: "unexport", localOnly: true,
-			plan: func() (plan func(flows.Facts) flows.Plan, err error) {
+			goal: func() (_ flows.Goal, err error) {
 				if name, err = serviceName(args, namespace); err != nil {
 					return nil, exit.UsageError{Err: err}
 				}
-				return func(f flows.Facts) flows.Plan { return service.Unexport(name, f) }, nil
+				return flows.Planner(func(f flows.Facts) flows.Plan { return service.Unexport(name, f) }), nil
 			},
-			done: func(f flows.Facts) report.Achieved {
-				return report.Achieved{Text: fmt.Sprintf("%s does not export %s.", f.Sides[flows.A].Name(), name)}
+			done: func(e engine.Event) report.Achieved {
+				return report.Achieved{Text: fmt.Sprintf("%s does not export %s.", e.Facts.Sides[flows.A].Name(), name)}
 			},
 		}
 		return op.run(cmd.Context(), io, pair, r)
@@ -375,7 +375,7 @@ default, kube-… and the namespaces of liqo-tui.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		op := operation{
 			name: "allow", localOnly: true,
-			plan: func() (func(flows.Facts) flows.Plan, error) {
+			goal: func() (flows.Goal, error) {
 				switch p.Namespaces.All = all; {
 				case p.From == "":
 					return nil, exit.UsageError{Err: errors.New("name the peer: --from CLUSTER")}
@@ -389,10 +389,10 @@ default, kube-… and the namespaces of liqo-tui.`,
 				}
 				slices.Sort(p.Namespaces.Names)
 				p.Namespaces.Names = slices.Compact(p.Namespaces.Names)
-				return func(f flows.Facts) flows.Plan { return service.Allow(p, f) }, nil
+				return flows.Planner(func(f flows.Facts) flows.Plan { return service.Allow(p, f) }), nil
 			},
-			done: func(f flows.Facts) report.Achieved {
-				return report.Achieved{Text: service.Allowed(p, f), Next: []report.NextStep{{Command: f.Sides[flows.A].Ours("service", "list"), Why: "lists what is imported"}}}
+			done: func(e engine.Event) report.Achieved {
+				return report.Achieved{Text: service.Allowed(p, e.Facts), Next: []report.NextStep{{Command: e.Facts.Sides[flows.A].Ours("service", "list"), Why: "lists what is imported"}}}
 			},
 		}
 		return op.run(cmd.Context(), io, pair, r)

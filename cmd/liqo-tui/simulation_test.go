@@ -95,7 +95,7 @@ func (x *ground) connect() {
 		x.see(f, next)
 		return next
 	}
-	err := engine.Run(ctx, plan, x.clusters[0], x.clusters[1], func(engine.Event) {}, engine.Options{Now: x.now})
+	err := engine.Run(ctx, flows.Planner(plan), x.clusters[0], x.clusters[1], func(engine.Event) {}, engine.Options{Now: x.now})
 	if err != nil {
 		x.t.Fatal(err)
 	}

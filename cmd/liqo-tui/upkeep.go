@@ -9,6 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
@@ -36,12 +37,12 @@ other's API server. disconnect and reset remove the accounts.`,
 			delegating.local.tenant, delegating.remote.tenant = p.Namespaces[flows.A], p.Namespaces[flows.B]
 			op := operation{
 				name: "delegate",
-				plan: func() (func(flows.Facts) flows.Plan, error) {
-					return func(f flows.Facts) flows.Plan { return upkeep.Delegate(p, f) }, nil
+				goal: func() (flows.Goal, error) {
+					return flows.Planner(func(f flows.Facts) flows.Plan { return upkeep.Delegate(p, f) }), nil
 				},
-				done: func(f flows.Facts) report.Achieved {
+				done: func(e engine.Event) report.Achieved {
 					return report.Achieved{Text: "The operators pass changed endpoints and keys to each other.", Next: []report.NextStep{
-						{Command: pair.local.command("info", "peer", string(f.Sides[flows.B].ID)), Why: "shows what was passed on"},
+						{Command: pair.local.command("info", "peer", string(e.Facts.Sides[flows.B].ID)), Why: "shows what was passed on"},
 						{Command: pair.command("network", "disconnect"), Why: "removes the accounts, with the connection"},
 					}}
 				},
@@ -78,11 +79,11 @@ Run it again to continue an interrupted run.`,
 			var last flows.Plan
 			op := operation{
 				name: "rotate-keys",
-				plan: func() (func(flows.Facts) flows.Plan, error) {
+				goal: func() (flows.Goal, error) {
 					plan := rotating()
-					return func(f flows.Facts) flows.Plan { last = plan(f); return last }, nil
+					return flows.Planner(func(f flows.Facts) flows.Plan { last = plan(f); return last }), nil
 				},
-				done: func(flows.Facts) report.Achieved {
+				done: func(engine.Event) report.Achieved {
 					return report.Achieved{Text: upkeep.Rotated(last), Next: []report.NextStep{{Command: pair.command("network", "verify"), Why: "sends packets from pod to pod"}}}
 				},
 			}
@@ -96,7 +97,7 @@ Run it again to continue an interrupted run.`,
 
 // rotating returns [upkeep.Rotate] for one run. At the first observation of both
 // clusters without an obstacle, it chooses the keys to replace.
-func rotating() func(flows.Facts) flows.Plan {
+func rotating() flows.Planner {
 	var rotation *upkeep.Rotation
 	return func(f flows.Facts) flows.Plan {
 		if rotation == nil && len(flows.Obstacles(f)) == 0 {
@@ -146,14 +147,14 @@ Run it again to continue an interrupted run.`,
 			var last flows.Plan
 			op := operation{
 				name: "renumber", localOnly: p.LocalOnly,
-				plan: func() (func(flows.Facts) flows.Plan, error) {
+				goal: func() (flows.Goal, error) {
 					if p.Keep < 0 {
 						return nil, exit.UsageError{Err: errors.New("--keep: want 0 or more")}
 					}
 					plan := renumbering(p)
-					return func(f flows.Facts) flows.Plan { last = plan(f); return last }, nil
+					return flows.Planner(func(f flows.Facts) flows.Plan { last = plan(f); return last }), nil
 				},
-				done: func(flows.Facts) report.Achieved {
+				done: func(engine.Event) report.Achieved {
 					a := report.Achieved{Text: upkeep.Renumbered(last)}
 					if last.B != "" {
 						a.Next = []report.NextStep{{Command: pair.local.command("info", "peer", string(last.B)), Why: "shows the ranges"}}
@@ -172,7 +173,7 @@ Run it again to continue an interrupted run.`,
 
 // renumbering returns [upkeep.Renumber] for one run. At the first observation in
 // which the clusters answer, it chooses the ranges to give up.
-func renumbering(p upkeep.RenumberParams) func(flows.Facts) flows.Plan {
+func renumbering(p upkeep.RenumberParams) flows.Planner {
 	var begun *upkeep.Renumbering
 	return func(f flows.Facts) flows.Plan {
 		if begun == nil && f.Sides[flows.A].Problem == nil && (p.LocalOnly || f.Sides[flows.B].Problem == nil) {

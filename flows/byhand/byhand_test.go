@@ -43,7 +43,7 @@ func admins(t *testing.T, tenants bool) (rome, milan admin) {
 	return rome, milan
 }
 
-func (a admin) run(plan func(flows.Facts) flows.Plan) error {
+func (a admin) run(plan flows.Planner) error {
 	return engine.Run(a.t.Context(), plan, a.cluster, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: a.pair.Now})
 }
 
@@ -152,7 +152,7 @@ func TestEightStepsByHandMakeAConnectionThatAllCommandsSee(t *testing.T) {
 			if got := milan.cluster.Names(); !slices.Equal(got, before) {
 				t.Errorf("again: got %v, want %v", got, before)
 			}
-			flowtest.MustRun(t, rome.pair, flowtest.Reset)
+			flowtest.MustRun(t, rome.pair, flows.Planner(flowtest.Reset))
 			for _, name := range slices.Concat(rome.cluster.Names(), milan.cluster.Names()) {
 				if !strings.HasPrefix(name, "Namespace ") {
 					t.Errorf("left after reset: %s", name)
@@ -273,11 +273,11 @@ func TestAnObjectIsPrintedBeforeItsTime(t *testing.T) {
 	_, milan := admins(t, false)
 	for _, o := range []byhand.Object{server, {Kind: byhand.PublicKey, Name: "rome", Remote: "rome", Key: strings.Repeat("A", 43) + "="}} {
 		o.Printed = true
-		plan, err := engine.Look(t.Context(), func(f flows.Facts) flows.Plan { return byhand.Create(o, flows.Defaults(), f) }, milan.cluster, engine.Absent{})
+		seen, err := engine.Look(t.Context(), flows.Planner(func(f flows.Facts) flows.Plan { return byhand.Create(o, flows.Defaults(), f) }), milan.cluster, engine.Absent{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := o.Manifest(plan)
+		got := o.Manifest(seen.Plan)
 		if got == nil || got.GetName() != o.Name || got.GetNamespace() != "default" || got.GetLabels()[wire.LabelRemoteCluster] != "rome" {
 			t.Errorf("%s: got %+v", o.Kind, got)
 		}

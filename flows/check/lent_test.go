@@ -26,7 +26,7 @@ func lentPair(t *testing.T) flows.Facts {
 	t.Helper()
 	pair := flowtest.LiqoPair()
 	network := flows.Connecting(flowtest.NodePort())
-	flowtest.MustRun(t, pair, func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{}, network, [2]string{}, f) })
+	flowtest.MustRun(t, pair, flows.Planner(func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{}, network, [2]string{}, f) }))
 	pair.Settle()
 	f := flowtest.Facts(pair)
 	m := &f.Sides[flows.A].Lending.Maps[0]

@@ -47,9 +47,9 @@ func sharing(t *testing.T) *flowtest.Pair {
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.5"}}},
 	})
 	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
-	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan {
+	flowtest.MustRun(t, p, flows.Planner(func(f flows.Facts) flows.Plan {
 		return service.Export(service.ExportParams{Name: types.NamespacedName{Namespace: "shop", Name: "web"}}, f)
-	})
+	}))
 	p.Settle()
 	p.Advance(15 * time.Second) // until the gateways have reported what they have received
 	p.Settle()

@@ -51,7 +51,7 @@ func TestWhatAClusterSaysIsAFact(t *testing.T) {
 			seen = f.Sides[flows.A]
 			return flows.Plan{Asks: []flows.Question{q}}
 		}
-		if _, err := engine.Look(t.Context(), plan, cluster, pair.B); err != nil {
+		if _, err := engine.Look(t.Context(), flows.Planner(plan), cluster, pair.B); err != nil {
 			t.Fatal(err)
 		}
 		a := seen.Installation
@@ -76,7 +76,7 @@ func TestAnAnswerThatDoesNotLastIsAskedForAgain(t *testing.T) {
 		}
 		return flows.Plan{Asks: []flows.Question{q}, Steps: []flows.Step{s}}
 	}
-	if err := engine.Run(t.Context(), plan, cluster, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
+	if err := engine.Run(t.Context(), flows.Planner(plan), cluster, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
 		t.Fatal(err)
 	}
 	if cluster.asked[q] != 3 {
@@ -110,7 +110,7 @@ func TestPodsTryNothingBeforeTheApproval(t *testing.T) {
 			ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "x"}}
 			return flows.Plan{Steps: []flows.Step{try, flows.Ensure(flows.A, "ns", f.Sides[flows.A].FindNamespace("x"), ns)}}
 		}
-		if _, err := engine.Look(t.Context(), plan, cluster, pair.B); err != nil || cluster.asked[q] > 0 {
+		if _, err := engine.Look(t.Context(), flows.Planner(plan), cluster, pair.B); err != nil || cluster.asked[q] > 0 {
 			t.Errorf("%s: who only looks: got %v, asked %d times", name, err, cluster.asked[q])
 		}
 		approve := func(flows.Plan) (bool, error) {
@@ -119,7 +119,7 @@ func TestPodsTryNothingBeforeTheApproval(t *testing.T) {
 			}
 			return true, nil
 		}
-		err := engine.Run(t.Context(), plan, cluster, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now, Approve: approve})
+		err := engine.Run(t.Context(), flows.Planner(plan), cluster, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now, Approve: approve})
 		if err != nil || cluster.asked[q] != 1 {
 			t.Errorf("%s: got %v, asked %d times, want once", name, err, cluster.asked[q])
 		}

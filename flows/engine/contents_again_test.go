@@ -39,7 +39,7 @@ func TestANamespaceIsLookedIntoBeforeEachTryOfItsDeletion(t *testing.T) {
 	ns := p.A.Tenant().Namespace
 	theirs := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "theirs"}}
 	a := &busy{Cluster: p.A, meanwhile: func() { p.A.PutAs(others, theirs) }}
-	if err := engine.Run(t.Context(), flowtest.Reset, a, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
+	if err := engine.Run(t.Context(), flows.Planner(flowtest.Reset), a, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
 		t.Fatal(err)
 	}
 	if a.tries != 1 {

@@ -15,8 +15,8 @@ import (
 // servers try each object that can be applied now. Their merged objects give the
 // diffs of the steps, and their refusals make the steps fail. A step that needs an
 // earlier one can't be tried; its reason says so.
-func DryRun(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster, tried bool, o Options) (Event, error) {
-	r := newRunner(plan, a, b, func(Event) {}, o)
+func DryRun(ctx context.Context, goal flows.Goal, a, b Cluster, tried bool, o Options) (Event, error) {
+	r := newRunner(goal, a, b, func(Event) {}, o)
 	facts, p, err := r.look(ctx)
 	if err != nil {
 		return Event{}, err

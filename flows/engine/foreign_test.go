@@ -124,7 +124,7 @@ type errand struct {
 	alone  bool // on one cluster
 	on     flows.Side
 	delete bool // creates nothing
-	plan   func(flows.Facts) flows.Plan
+	plan   flows.Goal
 }
 
 // plant makes what others have, before our programs come.
@@ -294,23 +294,23 @@ func (w *walk) connectionLife() []errand {
 	reset := func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }
 	var rotation *upkeep.Rotation
 	life := []errand{
-		{name: "init", plan: func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) }},
+		{name: "init", plan: flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) })},
 		{name: "connect", plan: flows.Connecting(p)},
-		{name: "invite", alone: true, plan: func(f flows.Facts) flows.Plan { return invite.PlanInvite(p, "milan", "nonce", f) }},
+		{name: "invite", alone: true, plan: flows.Planner(func(f flows.Facts) flows.Plan { return invite.PlanInvite(p, "milan", "nonce", f) })},
 		{name: "accept", alone: true, plan: w.accept(p)},
 		{name: "connect", plan: flows.Connecting(moved)},
-		{name: "rotate-keys", plan: func(f flows.Facts) flows.Plan {
+		{name: "rotate-keys", plan: flows.Planner(func(f flows.Facts) flows.Plan {
 			if rotation == nil {
 				rotation = new(upkeep.StartRotation(f))
 			}
 			return upkeep.Rotate(*rotation, f)
-		}},
+		})},
 		{name: "disconnect", delete: true, plan: flows.Removing(flows.PlanDisconnect, removal)},
 		{name: "connect", plan: flows.Connecting(p)},
 		{name: "reset", delete: true, plan: flows.Removing(flows.PlanReset, removal)},
 	}
 	life = slices.DeleteFunc(life, func(c errand) bool { return w.r.IntN(2) == 0 })
-	return append(life, errand{name: "last reset", delete: true, plan: reset})
+	return append(life, errand{name: "last reset", delete: true, plan: flows.Planner(reset)})
 }
 
 // peeringLife is what happens to whole peerings of clusters on which Liqo runs.
@@ -322,7 +322,7 @@ func (w *walk) peeringLife() []errand {
 		n.Server = consumer.Other()
 		network := flows.Connecting(n)
 		p := peer.Params{Consumer: consumer, CPU: []string{"", "2"}[w.r.IntN(2)]}
-		return errand{name: "peer", plan: func(f flows.Facts) flows.Plan { return peer.Plan(p, network, [2]string{}, f) }}
+		return errand{name: "peer", plan: flows.Planner(func(f flows.Facts) flows.Plan { return peer.Plan(p, network, [2]string{}, f) })}
 	}
 	removal := peer.RemoveOptions{KeepNetwork: w.r.IntN(4) == 0}
 	if w.r.IntN(4) == 0 {
@@ -339,12 +339,12 @@ func (w *walk) peeringLife() []errand {
 }
 
 // accept is of an answer that milan's admin may have written.
-func (w *walk) accept(p flows.Params) func(flows.Facts) flows.Plan {
+func (w *walk) accept(p flows.Params) flows.Goal {
 	answer := peerfile.File{Kind: peerfile.Answer, For: "rome", From: peerfile.Description{
 		ClusterID: "milan", UID: "uid-of-milan", PodCIDRs: []networkingv1beta1.CIDR{"10.244.0.0/16"}, ExternalCIDRs: []networkingv1beta1.CIDR{"10.70.0.0/16"},
 		PublicKey: strings.Repeat("A", 42) + "E=", MTU: p.MTU,
 	}}
-	return func(f flows.Facts) flows.Plan { return invite.PlanAccept(p, answer, f) }
+	return flows.Planner(func(f flows.Facts) flows.Plan { return invite.PlanAccept(p, answer, f) })
 }
 
 // installationLife installs and uninstalls on milan, which has no peer, where others
@@ -354,10 +354,10 @@ func (w *walk) installationLife() []errand {
 	milan := w.pair.B
 	milan.Bare()
 	milan.Be(func(f *flows.ClusterFacts) { f.Namespace = namespace })
-	added := errand{name: "install", alone: true, on: flows.B, plan: func(f flows.Facts) flows.Plan {
+	added := errand{name: "install", alone: true, on: flows.B, plan: flows.Planner(func(f flows.Facts) flows.Plan {
 		return install.Plan(render.InstallParams{Namespace: namespace, ClusterID: "milan", Image: "example.org/gateway:v1"}, f)
-	}}
-	removed := errand{name: "uninstall", alone: true, on: flows.B, delete: true, plan: install.PlanRemoval}
+	})}
+	removed := errand{name: "uninstall", alone: true, on: flows.B, delete: true, plan: flows.Planner(install.PlanRemoval)}
 	return [][]errand{{added, removed}, {added, added, removed}, {added, removed, added, removed}}[w.r.IntN(3)]
 }
 

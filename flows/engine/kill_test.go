@@ -13,7 +13,7 @@ import (
 type killable struct {
 	past func(t *testing.T, p *flowtest.Pair)
 	// plan is made anew for each run, as by a new process.
-	plan func() func(flows.Facts) flows.Plan
+	plan func() flows.Goal
 }
 
 func commands() map[string]killable {
@@ -22,23 +22,23 @@ func commands() map[string]killable {
 	changed := flows.Defaults()
 	changed.Port, changed.MTU, changed.Given = 4242, 1300, flows.FieldPort|flows.FieldMTU
 	initial := func(f flows.Facts) flows.Plan { return flows.PlanInit(flowtest.NodePort(), f) }
-	same := func(plan func(flows.Facts) flows.Plan) func() func(flows.Facts) flows.Plan {
-		return func() func(flows.Facts) flows.Plan { return plan }
+	same := func(plan flows.Goal) func() flows.Goal {
+		return func() flows.Goal { return plan }
 	}
-	with := func(p flows.Params) func() func(flows.Facts) flows.Plan {
-		return func() func(flows.Facts) flows.Plan { return flows.Connecting(p) }
+	with := func(p flows.Params) func() flows.Goal {
+		return func() flows.Goal { return flows.Connecting(p) }
 	}
 	alone := flows.RemoveOptions{LocalOnly: true}
 	made := func(t *testing.T, p *flowtest.Pair) { flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort())) }
 	return map[string]killable{
-		"init":             {flowtest.Nothing, same(initial)},
+		"init":             {flowtest.Nothing, same(flows.Planner(initial))},
 		"connect":          {flowtest.Nothing, with(flowtest.NodePort())},
 		"change":           {made, with(changed)},
 		"move the server":  {made, with(moved)},
-		"disconnect":       {made, same(disconnect)},
-		"reset":            {made, same(flowtest.Reset)},
-		"reset one side":   {made, func() func(flows.Facts) flows.Plan { return flows.Removing(flows.PlanReset, alone) }},
-		"after disconnect": {func(t *testing.T, p *flowtest.Pair) { made(t, p); flowtest.MustRun(t, p, disconnect) }, with(flowtest.NodePort())},
+		"disconnect":       {made, same(flows.Planner(disconnect))},
+		"reset":            {made, same(flows.Planner(flowtest.Reset))},
+		"reset one side":   {made, func() flows.Goal { return flows.Removing(flows.PlanReset, alone) }},
+		"after disconnect": {func(t *testing.T, p *flowtest.Pair) { made(t, p); flowtest.MustRun(t, p, flows.Planner(disconnect)) }, with(flowtest.NodePort())},
 	}
 }
 
@@ -53,7 +53,7 @@ func TestKilledAfterEveryWrite(t *testing.T) {
 				c.past(t, p)
 				return p
 			}
-			flowtest.Command{Past: past, Plan: c.plan, World: world}.KilledAnywhere(t, true)
+			flowtest.Command{Past: past, Goal: c.plan, World: world}.KilledAnywhere(t, true)
 		})
 	}
 }

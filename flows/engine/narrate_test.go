@@ -32,7 +32,7 @@ func TestNarrate(t *testing.T) {
 	for _, tc := range []struct {
 		golden string
 		past   func(*testing.T, *flowtest.Pair)
-		plan   func(flows.Facts) flows.Plan
+		plan   flows.Planner
 		fails  bool
 	}{
 		{golden: "connect.txt", past: flowtest.Nothing, plan: flowtest.Connect(flowtest.NodePort())},

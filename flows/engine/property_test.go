@@ -57,9 +57,9 @@ func TestEveryRunEnds(t *testing.T) {
 // admin wants of it.
 type scenario struct {
 	pair     *flowtest.Pair
-	plan     func() func(flows.Facts) flows.Plan // made anew for each run, as by a new process
-	what     []string                            // for messages
-	healable bool                                // nothing stays in the way once the behaviour is good
+	plan     func() flows.Goal // made anew for each run, as by a new process
+	what     []string          // for messages
+	healable bool              // nothing stays in the way once the behaviour is good
 }
 
 func (s *scenario) note(format string, args ...any) {
@@ -83,26 +83,26 @@ func newScenario(r *rand.Rand) *scenario {
 }
 
 // command is what the admin runs.
-func (s *scenario) command(r *rand.Rand, params flows.Params) func() func(flows.Facts) flows.Plan {
-	stateless := func(plan func(flows.Facts) flows.Plan) func() func(flows.Facts) flows.Plan {
-		return func() func(flows.Facts) flows.Plan { return plan }
+func (s *scenario) command(r *rand.Rand, params flows.Params) func() flows.Goal {
+	stateless := func(plan flows.Goal) func() flows.Goal {
+		return func() flows.Goal { return plan }
 	}
 	removal := map[bool]func(flows.RemoveOptions, flows.Facts) flows.Plan{true: flows.PlanReset, false: flows.PlanDisconnect}[r.IntN(2) == 0]
 	switch r.IntN(8) {
 	case 0:
 		s.note("init")
-		return stateless(func(f flows.Facts) flows.Plan { return flows.PlanInit(params, f) })
+		return stateless(flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanInit(params, f) }))
 	case 1:
 		s.note("disconnect or reset")
-		return stateless(func(f flows.Facts) flows.Plan { return removal(flows.RemoveOptions{}, f) })
+		return stateless(flows.Planner(func(f flows.Facts) flows.Plan { return removal(flows.RemoveOptions{}, f) }))
 	case 2:
 		s.note("disconnect or reset of one side")
-		return func() func(flows.Facts) flows.Plan {
+		return func() flows.Goal {
 			return flows.Removing(removal, flows.RemoveOptions{LocalOnly: true, Peer: "milan"})
 		}
 	}
 	s.note("connect %+v", params)
-	return func() func(flows.Facts) flows.Plan { return flows.Connecting(params) }
+	return func() flows.Goal { return flows.Connecting(params) }
 }
 
 func randomParams(r *rand.Rand) flows.Params {
@@ -167,7 +167,7 @@ func (s *scenario) killed(r *rand.Rand) {
 }
 
 // applyReady is one round of a run, without its judgement.
-func (s *scenario) applyReady(plan func(flows.Facts) flows.Plan) {
+func (s *scenario) applyReady(plan flows.Planner) {
 	p := plan(s.facts())
 	for _, step := range p.Steps {
 		if step.Status == flows.Ready {
@@ -272,7 +272,7 @@ func (s *scenario) heal() {
 			}
 		}
 	}
-	if f := s.plan()(s.facts()).Failure(); f != nil {
+	if f := s.plan().Plan(s.facts()).Failure(); f != nil {
 		s.healable = false // for instance the clusters are connected the other way round
 	}
 }
@@ -306,7 +306,7 @@ func (s *scenario) run(t *testing.T) error {
 func checkEnd(t *testing.T, seed int, s *scenario, err error) flows.FailureKind {
 	t.Helper()
 	if err == nil {
-		if p := s.plan()(s.facts()); !p.Done() {
+		if p := s.plan().Plan(s.facts()); !p.Done() {
 			t.Errorf("seed %d: %q: the run ended well, and this is open: %q", seed, s.what, flowtest.Pending(p))
 		}
 		return 0

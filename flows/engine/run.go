@@ -73,8 +73,8 @@ const (
 // has failed. Before the first change, it asks the clusters whether the user may make all changes.
 // It emits an event after every observation and every change. A cancellation ends Run after the
 // requests that have begun. Their changes stay, and another run continues from there.
-func Run(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster, emit func(Event), o Options) error {
-	r := newRunner(plan, a, b, emit, o)
+func Run(ctx context.Context, goal flows.Goal, a, b Cluster, emit func(Event), o Options) error {
+	r := newRunner(goal, a, b, emit, o)
 	for {
 		done, err := r.step(ctx)
 		if done || err != nil {
@@ -83,18 +83,15 @@ func Run(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster, e
 	}
 }
 
-func newRunner(plan func(flows.Facts) flows.Plan, a, b Cluster, emit func(Event), o Options) *runner {
+func newRunner(goal flows.Goal, a, b Cluster, emit func(Event), o Options) *runner {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Strict {
-		plan = flows.Uninterrupting(plan)
-	}
 	r := &runner{
-		plan: plan, clusters: [2]Cluster{a, b}, emit: emit, options: o, started: o.Now(),
+		goal: goal, clusters: [2]Cluster{a, b}, emit: emit, options: o, started: o.Now(),
 		applied: map[flows.StepID]applied{}, waits: map[flows.StepID]wait{}, reported: map[waitReason]time.Time{}, again: map[flows.StepID]bool{},
 	}
 	r.answers = Answers{Limit: o.Timeout, Now: o.Now}
@@ -103,13 +100,14 @@ func newRunner(plan func(flows.Facts) flows.Plan, a, b Cluster, emit func(Event)
 }
 
 type runner struct {
-	plan     func(flows.Facts) flows.Plan
+	goal     flows.Goal
 	clusters [2]Cluster
 	emit     func(Event)
 	options  Options
 	started  time.Time
 	deadline time.Time
 	approved *flows.Plan // the last plan that the admin approved
+	begun    bool        // a complete plan was found to interrupt nothing; see [Options.Strict]
 	changed  bool
 	last     flows.Plan // the last plan made while both clusters answered
 	applied  map[flows.StepID]applied
@@ -163,13 +161,13 @@ func (r *runner) step(ctx context.Context) (done bool, err error) {
 }
 
 // Look observes both clusters, and plans. If the plan has failed, the error is its failure.
-func Look(ctx context.Context, plan func(flows.Facts) flows.Plan, a, b Cluster) (flows.Plan, error) {
-	r := newRunner(plan, a, b, func(Event) {}, Options{})
-	_, p, err := r.look(ctx)
+func Look(ctx context.Context, goal flows.Goal, a, b Cluster) (Event, error) {
+	r := newRunner(goal, a, b, func(Event) {}, Options{})
+	facts, p, err := r.look(ctx)
 	if err == nil {
 		err = r.failure(p)
 	}
-	return p, err
+	return Event{At: facts.At, Started: facts.At, Facts: facts, Plan: p}, err
 }
 
 func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
@@ -179,15 +177,19 @@ func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
 	}
 	r.answers.AddTo(&facts)
 	p, err := r.ask(ctx, &facts)
+	if err == nil && r.options.Strict && !r.begun {
+		p, r.begun = flows.Uninterrupting(p, facts)
+	}
 	return facts, p, err
 }
 
-// ask plans, asks the plan's questions, and plans again, until no question is left. It asks each
-// question once.
+// ask settles the goal, plans, asks the plan's questions, and does so again, until no question is
+// left. It asks each question once.
 func (r *runner) ask(ctx context.Context, f *flows.Facts) (flows.Plan, error) {
 	asked := map[flows.Question]bool{}
 	for {
-		p := r.plan(*f)
+		r.goal = r.goal.Settle(*f)
+		p := r.goal.Plan(*f)
 		open := slices.DeleteFunc(p.Open(*f), func(q flows.Question) bool { return asked[q] })
 		if len(open) == 0 {
 			return p, nil

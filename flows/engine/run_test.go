@@ -59,7 +59,7 @@ func TestRunAppliesInAsFewRoundsAsThereAreDependencies(t *testing.T) {
 }
 
 func TestRunAgainWritesNothing(t *testing.T) {
-	for name, plan := range map[string]func(flows.Facts) flows.Plan{
+	for name, plan := range map[string]flows.Planner{
 		"connect": flowtest.Connect(flows.Defaults()), "reset": flowtest.Reset,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestRunResetLeavesNothing(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.DeletionTicks, b.NamespaceTicks = 3, 4 })
 	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
-	flowtest.MustRun(t, p, flowtest.Reset)
+	flowtest.MustRun(t, p, flows.Planner(flowtest.Reset))
 	p.Settle()
 	if left := append(p.A.Names(), p.B.Names()...); len(left) > 0 {
 		t.Errorf("left: %q", left)
@@ -93,7 +93,7 @@ func TestRunConnectsAgainWhileTheNamespacesAreStillBeingDeleted(t *testing.T) {
 	p := flowtest.NewPair()
 	p.A.Behave(func(b *flowtest.Behaviour) { b.NamespaceTicks = 6 })
 	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
-	flowtest.MustRun(t, p, flowtest.Reset)
+	flowtest.MustRun(t, p, flows.Planner(flowtest.Reset))
 	if ns := p.A.Facts().Namespaces; len(ns) != 1 || ns[0].DeletionTimestamp == nil {
 		t.Fatal("the namespace is not being deleted: the test is void")
 	}
@@ -354,7 +354,7 @@ func TestANamespaceThatSomebodyMadeIsUsedAndKept(t *testing.T) {
 	if p.A.Facts().End("milan").Client == nil {
 		t.Fatal("the connection is not in it")
 	}
-	flowtest.MustRun(t, p, flowtest.Reset)
+	flowtest.MustRun(t, p, flows.Planner(flowtest.Reset))
 	if d := diff(before, p.A.Facts().FindNamespace(ns.Name)); d != "" {
 		t.Errorf("reset changed a namespace that was there before (-before +after):\n%s", d)
 	}
@@ -367,13 +367,13 @@ func TestDisconnectKeepsTheAddresses(t *testing.T) {
 	p := flowtest.NewPair()
 	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 	before := p.A.Facts().End("milan").Configuration.Status.Remote
-	flowtest.MustRun(t, p, disconnect)
+	flowtest.MustRun(t, p, flows.Planner(disconnect))
 	end := p.A.Facts().End("milan")
 	if end.Client != nil || end.Connection != nil || end.PublicKey != nil || p.B.Facts().End("rome").Server != nil {
 		t.Errorf("disconnect left %v on A and %v on B", p.A.Names(), p.B.Names())
 	}
 	p.Forget()
-	flowtest.MustRun(t, p, disconnect)
+	flowtest.MustRun(t, p, flows.Planner(disconnect))
 	if log := p.Log(); len(log) > 0 {
 		t.Errorf("a second run wrote %v", log)
 	}
@@ -398,13 +398,15 @@ func TestThePlanShowsWhatItWillApplyBeforeTheNamespacesExist(t *testing.T) {
 func TestAStrictRunInterruptsNothing(t *testing.T) {
 	p := flowtest.NewPair()
 	want := flowtest.NodePort()
-	strict := func(want flows.Params) func(flows.Facts) flows.Plan {
-		return flows.Uninterrupting(flowtest.Connect(want))
+	strict := func(want flows.Params) error {
+		return engine.Run(t.Context(), flowtest.Connect(want), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now, Strict: true})
 	}
-	flowtest.MustRun(t, p, strict(want)) // a new connection interrupts nothing, also on its way
+	if err := strict(want); err != nil { // a new connection interrupts nothing, also on its way
+		t.Fatal(err)
+	}
 	want.Server = flows.A
 	before := len(p.A.Log()) + len(p.B.Log())
-	_, err := flowtest.Run(t, p, strict(want))
+	err := strict(want)
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedPreflight || failed.Code() != flows.CodeInterrupts ||
 		!strings.Contains(failed.Step.Reason, "traffic between rome and milan is interrupted for some seconds") {

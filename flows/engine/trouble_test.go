@@ -266,7 +266,7 @@ func TestANamespaceOfTheAdminsChoice(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Code() != flows.CodeNamespace || failed.Step.Kind != flows.FailedConflict {
 		t.Errorf("another name later: got %v", err)
 	}
-	flowtest.MustRun(t, p, flowtest.Reset)
+	flowtest.MustRun(t, p, flows.Planner(flowtest.Reset))
 	p.Settle()
 	if left := p.A.Names(); len(left) != 1 || left[0] != "Namespace network" {
 		t.Errorf("left on A: %v", left)
@@ -350,7 +350,7 @@ func TestANamespaceOfAnotherPeering(t *testing.T) {
 	if s := flows.PlanConnect(params, f).Failure(); s != nil {
 		t.Errorf("in a namespace of its own: got %+v", s)
 	}
-	flowtest.MustRun(t, p, flowtest.Reset)
+	flowtest.MustRun(t, p, flows.Planner(flowtest.Reset))
 	p.Settle()
 	f.Sides[flows.A], params.Namespaces[flows.A] = p.A.Facts(), "peers"
 	if s := flows.PlanConnect(params, f).Failure(); s != nil {

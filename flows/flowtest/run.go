@@ -19,8 +19,8 @@ func NodePort() flows.Params {
 	return p
 }
 
-// Connect returns the planning function for a connection.
-func Connect(params flows.Params) func(flows.Facts) flows.Plan {
+// Connect returns the goal of a connection with settings that stay as they are.
+func Connect(params flows.Params) flows.Planner {
 	return func(f flows.Facts) flows.Plan { return flows.PlanConnect(params, f) }
 }
 
@@ -44,18 +44,18 @@ type Recorder struct{ Events []engine.Event }
 // Emit stores an event.
 func (r *Recorder) Emit(e engine.Event) { r.Events = append(r.Events, e) }
 
-// Run runs a plan with the engine.
-func Run(t *testing.T, p *Pair, plan func(flows.Facts) flows.Plan) (*Recorder, error) {
+// Run reaches a goal with the engine.
+func Run(t *testing.T, p *Pair, goal flows.Goal) (*Recorder, error) {
 	t.Helper()
 	var r Recorder
-	err := engine.Run(t.Context(), plan, p.A, p.B, r.Emit, engine.Options{Now: p.Now})
+	err := engine.Run(t.Context(), goal, p.A, p.B, r.Emit, engine.Options{Now: p.Now})
 	return &r, err
 }
 
-// MustRun calls [Run] with a plan that must succeed.
-func MustRun(t *testing.T, p *Pair, plan func(flows.Facts) flows.Plan) *Recorder {
+// MustRun calls [Run] with a goal that must be reached.
+func MustRun(t *testing.T, p *Pair, goal flows.Goal) *Recorder {
 	t.Helper()
-	r, err := Run(t, p, plan)
+	r, err := Run(t, p, goal)
 	if err != nil {
 		t.Fatalf("run: %v", err)
 	}

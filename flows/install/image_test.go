@@ -21,22 +21,22 @@ import (
 const noSuchImage = `ErrImagePull: failed to resolve reference "example.org/gateway:v1": not found`
 
 // installing1 plans to install on A alone, as liqo-tui install does.
-func installing1(p render.InstallParams) func(flows.Facts) flows.Plan {
+func installing1(p render.InstallParams) flows.Planner {
 	return func(f flows.Facts) flows.Plan { return install.Plan(p, f) }
 }
 
-func runPlan(t *testing.T, pair *flowtest.Pair, plan func(flows.Facts) flows.Plan, o engine.Options) error {
+func runPlan(t *testing.T, pair *flowtest.Pair, plan flows.Planner, o engine.Options) error {
 	t.Helper()
 	o.Now = pair.Now
 	return engine.Run(t.Context(), plan, pair.A, pair.B, func(engine.Event) {}, o)
 }
 
 func TestAnImageThatNoNodePullsStopsBeforeAnythingIsApplied(t *testing.T) {
-	for name, plan := range map[string]func(*testing.T) func(flows.Facts) flows.Plan{
-		"install": func(*testing.T) func(flows.Facts) flows.Plan {
+	for name, plan := range map[string]func(*testing.T) flows.Planner{
+		"install": func(*testing.T) flows.Planner {
 			return installing1(render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v1"})
 		},
-		"connect": func(t *testing.T) func(flows.Facts) flows.Plan { return flows.Connecting(installing(t)) },
+		"connect": func(t *testing.T) flows.Planner { return flows.Connecting(installing(t)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			pair := flowtest.NewPair()

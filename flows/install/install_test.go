@@ -300,10 +300,10 @@ func TestAClusterWithoutIPv4IsRefused(t *testing.T) {
 func TestAHelmReleaseIsLeftToHelm(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
-	run := func(plan func(flows.Facts) flows.Plan) error {
+	run := func(plan flows.Planner) error {
 		return engine.Run(t.Context(), plan, pair.A, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now})
 	}
-	installs := func(image string) func(flows.Facts) flows.Plan {
+	installs := func(image string) flows.Planner {
 		return func(f flows.Facts) flows.Plan {
 			return install.Plan(render.InstallParams{ClusterID: "rome", Image: image}, f)
 		}
@@ -318,7 +318,7 @@ func TestAHelmReleaseIsLeftToHelm(t *testing.T) {
 		}
 	}
 	pair.Forget()
-	for name, plan := range map[string]func(flows.Facts) flows.Plan{"install": installs("example.org/gateway:v2"), "uninstall": install.PlanRemoval} {
+	for name, plan := range map[string]flows.Planner{"install": installs("example.org/gateway:v2"), "uninstall": install.PlanRemoval} {
 		var step *flows.StepError
 		if err := run(plan); !errors.As(err, &step) || step.Code() != flows.CodeOwnership || !strings.Contains(err.Error(), "Helm release net in namespace liqo") {
 			t.Errorf("%s: got %v", name, err)

@@ -25,7 +25,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-func planned(p render.InstallParams) func(flows.Facts) flows.Plan {
+func planned(p render.InstallParams) flows.Planner {
 	if p.Image == "" {
 		p.Image = "example.org/gateway:v1"
 	}
@@ -36,7 +36,7 @@ func planned(p render.InstallParams) func(flows.Facts) flows.Plan {
 }
 
 // alone runs a plan on cluster A.
-func alone(t *testing.T, pair *flowtest.Pair, plan func(flows.Facts) flows.Plan) (flows.Plan, error) {
+func alone(t *testing.T, pair *flowtest.Pair, plan flows.Planner) (flows.Plan, error) {
 	t.Helper()
 	var last flows.Plan
 	err := engine.Run(t.Context(), plan, pair.A, engine.Absent{}, func(e engine.Event) { last = e.Plan }, engine.Options{Now: pair.Now})
@@ -265,7 +265,7 @@ func TestUninstallRefusesWhatNobodyWouldCleanUp(t *testing.T) {
 	for _, o := range pair.A.Objects() {
 		pair.A.Remove(o)
 	}
-	err = engine.Run(t.Context(), install.PlanRemoval, blind, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now})
+	err = engine.Run(t.Context(), flows.Planner(install.PlanRemoval), blind, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now})
 	if failed, ok := errors.AsType[*flows.StepError](err); !ok || failed.Step.Kind != flows.FailedAccess {
 		t.Errorf("an installation that can't be read: got %v", err)
 	}
@@ -442,7 +442,7 @@ func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 func TestAnInstallationNeedsAnImage(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
-	plan := func(image string) func(flows.Facts) flows.Plan {
+	plan := func(image string) flows.Planner {
 		return func(f flows.Facts) flows.Plan {
 			return install.Plan(render.InstallParams{ClusterID: "rome", Image: image}, f)
 		}
@@ -469,7 +469,7 @@ func TestAnInstallationNeedsAnImage(t *testing.T) {
 func TestABrokenOperatorIsMendedWhileConnecting(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.B.Bare()
-	connect := func(image string) func(flows.Facts) flows.Plan {
+	connect := func(image string) flows.Planner {
 		i, err := install.New(render.InstallParams{ClusterID: "milan", Image: image})
 		if err != nil {
 			t.Fatal(err)
@@ -523,7 +523,7 @@ func TestNothingIsDoneWhereNobodyKnowsWhatIsInstalled(t *testing.T) {
 	}
 	params := flowtest.NodePort()
 	params.Install[flows.A] = brought
-	for name, plan := range map[string]func(flows.Facts) flows.Plan{
+	for name, plan := range map[string]flows.Planner{
 		"install":   planned(render.InstallParams{}),
 		"uninstall": install.PlanRemoval,
 		"connect":   flowtest.Connect(params),

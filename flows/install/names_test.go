@@ -88,7 +88,7 @@ func corefile(c *flowtest.Cluster) string {
 
 // approving runs a plan on cluster A. The admin sees what it changes of others, and its diffs, and
 // declines the changes of others if that is wanted.
-func approving(t *testing.T, pair *flowtest.Pair, plan func(flows.Facts) flows.Plan, decline bool) (edits []string, err error) {
+func approving(t *testing.T, pair *flowtest.Pair, plan flows.Planner, decline bool) (edits []string, err error) {
 	t.Helper()
 	err = engine.Run(t.Context(), plan, pair.A, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now, Approve: func(p flows.Plan) (bool, error) {
 		edits = append(edits, strings.Join(p.Edits(), ", "))
@@ -126,7 +126,7 @@ func TestTheClustersDNSIsChangedAfterAQuestionOfItsOwn(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		pair.Forget()
-		for _, plan := range []func(flows.Facts) flows.Plan{withNames, withoutNames} {
+		for _, plan := range []flows.Planner{withNames, withoutNames} {
 			if edits, err := approving(t, pair, plan, false); err != nil || len(edits) > 0 || len(pair.Log()) > 0 {
 				t.Errorf("again: got questions %q, %v, writes %v", edits, err, pair.Log())
 			}
@@ -222,7 +222,7 @@ func TestSwitchingServicesOnNamesThePeersThatMayServeAllNamespaces(t *testing.T)
 
 // What a run has done is told, also if nothing is left that a step of the next plan could be about.
 func TestTheEndOfNamesIsTold(t *testing.T) {
-	for name, off := range map[string]func(flows.Facts) flows.Plan{
+	for name, off := range map[string]flows.Planner{
 		"off": planned(render.InstallParams{Names: render.Off, Services: render.On}), "removal": install.PlanRemoval,
 	} {
 		pair := flowtest.NewPair()

@@ -21,7 +21,7 @@ type admin struct {
 	cluster *flowtest.Cluster
 }
 
-func (a admin) run(t *testing.T, plan func(flows.Facts) flows.Plan) error {
+func (a admin) run(t *testing.T, plan flows.Planner) error {
 	t.Helper()
 	return engine.Run(t.Context(), plan, a.cluster, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: a.pair.Now})
 }
@@ -47,15 +47,15 @@ func sent(t *testing.T, l peerfile.File, err error) peerfile.File {
 	return arrived
 }
 
-func inviting(p flows.Params, peer wire.ClusterID) func(flows.Facts) flows.Plan {
+func inviting(p flows.Params, peer wire.ClusterID) flows.Planner {
 	return func(f flows.Facts) flows.Plan { return invite.PlanInvite(p, peer, "first", f) }
 }
 
-func join(l peerfile.File) func(flows.Facts) flows.Plan {
+func join(l peerfile.File) flows.Planner {
 	return func(f flows.Facts) flows.Plan { return invite.PlanJoin(flows.Defaults(), l, f) }
 }
 
-func accept(l peerfile.File) func(flows.Facts) flows.Plan {
+func accept(l peerfile.File) flows.Planner {
 	return func(f flows.Facts) flows.Plan { return invite.PlanAccept(flows.Defaults(), l, f) }
 }
 

@@ -17,7 +17,7 @@ func namespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-func offload(p peer.OffloadParams) func(flows.Facts) flows.Plan {
+func offload(p peer.OffloadParams) flows.Planner {
 	return func(f flows.Facts) flows.Plan { return peer.Offload(p, f) }
 }
 
@@ -42,7 +42,7 @@ func TestOffloadingMakesANamespaceAndTakesItBack(t *testing.T) {
 	if warned := back(flowtest.Facts(p)).Interrupts(); len(warned) != 1 || !strings.Contains(warned[0], "demo-rome on milan is deleted, and everything in it") {
 		t.Errorf("the plan warns %q", warned)
 	}
-	flowtest.MustRun(t, p, back)
+	flowtest.MustRun(t, p, flows.Planner(back))
 	p.Settle()
 	if p.B.Facts().FindNamespace("demo-rome") != nil {
 		t.Error("milan still has namespace demo-rome")

@@ -24,20 +24,20 @@ import (
 )
 
 // planner makes a plan anew for each run, as by a new process.
-type planner func() func(flows.Facts) flows.Plan
+type planner func() flows.Goal
 
 // peering plans a peering with its network.
 func peering(p peer.Params) planner {
-	return func() func(flows.Facts) flows.Plan {
+	return func() flows.Goal {
 		n := flowtest.NodePort()
 		n.Server, n.Given, n.ForLending = p.Consumer.Other(), flows.FieldServiceType, true
 		network := flows.Connecting(n)
-		return func(f flows.Facts) flows.Plan { return peer.Plan(p, network, [2]string{}, f) }
+		return flows.Planner(func(f flows.Facts) flows.Plan { return peer.Plan(p, network, [2]string{}, f) })
 	}
 }
 
 func unpeering(o peer.RemoveOptions) planner {
-	return func() func(flows.Facts) flows.Plan { return peer.Removing(o) }
+	return func() flows.Goal { return peer.Removing(o) }
 }
 
 func peered(t *testing.T) *flowtest.Pair {
@@ -112,21 +112,21 @@ func TestResourcesChangeAndTheRestStays(t *testing.T) {
 
 func TestWithoutNodeSliceOrNetwork(t *testing.T) {
 	p := flowtest.LiqoPair()
-	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{Slice: "false"}, nil, [2]string{}, f) })
+	flowtest.MustRun(t, p, flows.Planner(func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{Slice: "false"}, nil, [2]string{}, f) }))
 	f := flowtest.Facts(p)
 	if len(f.Sides[flows.A].Lending.Slices) != 0 || len(f.Sides[flows.A].Lending.Identities) != 1 || len(f.Sides[flows.A].Configurations) != 0 {
 		t.Errorf("access alone: got %v", names(p))
 	}
-	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan {
+	flowtest.MustRun(t, p, flows.Planner(func(f flows.Facts) flows.Plan {
 		return peer.Plan(peer.Params{VirtualNode: "false"}, nil, [2]string{}, f)
-	})
+	}))
 	p.Settle()
 	if f = flowtest.Facts(p); len(f.Sides[flows.A].Lending.Slices) != 1 || len(f.Sides[flows.A].Lending.Members) != 0 {
 		t.Errorf("without a virtual node: got %v", names(p))
 	}
-	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan {
+	flowtest.MustRun(t, p, flows.Planner(func(f flows.Facts) flows.Plan {
 		return peer.Plan(peer.Params{VirtualNode: "true"}, nil, [2]string{}, f)
-	})
+	}))
 	if f = flowtest.Facts(p); len(f.Sides[flows.A].Lending.Members) != 1 {
 		t.Errorf("with one: got %v", names(p))
 	}
@@ -214,7 +214,7 @@ func TestAResetWaitsForUnpeer(t *testing.T) {
 		t.Errorf("disconnect, which can be taken back, is refused: %+v", s)
 	}
 	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{KeepNetwork: true})())
-	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) })
+	flowtest.MustRun(t, p, flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }))
 }
 
 // A user who may not see the Secrets of a peering is told so; nothing is changed.
@@ -222,8 +222,8 @@ func TestSecretsThatMayNotBeReadAreNamed(t *testing.T) {
 	p := peered(t)
 	f := flowtest.Facts(p)
 	f.Sides[flows.B].Lending.Unread = []string{"liqo-tenant-oslo", "liqo-tenant-rome"}
-	for name, plan := range map[string]func(flows.Facts) flows.Plan{"peer": peering(peer.Params{})(), "unpeer": unpeering(peer.RemoveOptions{})()} {
-		s := plan(f).Failure()
+	for name, plan := range map[string]flows.Goal{"peer": peering(peer.Params{})(), "unpeer": unpeering(peer.RemoveOptions{})()} {
+		s := plan.Plan(f).Failure()
 		if s == nil || s.Code != flows.CodePermission || !strings.Contains(s.Reason, "liqo-tenant-rome") || !strings.Contains(s.Hint().String(), "rbac --peering") {
 			t.Errorf("%s: got %+v, want the namespace and the command", name, s)
 		}
@@ -302,7 +302,7 @@ func TestUnpeeringRemovesTheNetworkThatPeerMade(t *testing.T) {
 		"was there":           {before: ours, says: "it was there before the peering"},
 		"was begun": {before: func(t *testing.T, p *flowtest.Pair) {
 			t.Helper()
-			flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan { return flows.PlanInit(flowtest.NodePort(), f) })
+			flowtest.MustRun(t, p, flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanInit(flowtest.NodePort(), f) }))
 		}, says: "the Configurations of the two clusters stay"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -394,10 +394,10 @@ func TestKilledAfterEveryWrite(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]flowtest.Command{
-		"peer":                             {Past: fresh, Plan: peering(peer.Params{CPU: "2"}), Then: nothing},
-		"unpeer":                           {Past: peered, Plan: unpeering(peer.RemoveOptions{})},
-		"unpeer, with a network of before": {Past: connected, Plan: unpeering(peer.RemoveOptions{})},
-		"unpeer one side":                  {Past: peeredWithGoneProvider, Plan: unpeering(peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}})},
+		"peer":                             {Past: fresh, Goal: peering(peer.Params{CPU: "2"}), Then: nothing},
+		"unpeer":                           {Past: peered, Goal: unpeering(peer.RemoveOptions{})},
+		"unpeer, with a network of before": {Past: connected, Goal: unpeering(peer.RemoveOptions{})},
+		"unpeer one side":                  {Past: peeredWithGoneProvider, Goal: unpeering(peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.World = names
@@ -514,7 +514,7 @@ func TestUnpeeringEndsWhereTheProviderHasLostWhatAsks(t *testing.T) {
 					f.Software, f.Operator.Peering = flows.Operator, render.PeeringProvider
 				})
 			}
-			plan := unpeering(o)()(flowtest.Facts(p))
+			plan := unpeering(o)().Plan(flowtest.Facts(p))
 			step, found := plan.Step(flows.IDOf(flows.A, "namespace-demo-rome"))
 			if found != c.want || found && !strings.Contains(step.Interrupts, "pods that rome runs on milan are deleted") {
 				t.Errorf("the plan deletes the namespace: %t, want %t; it warns %q", found, c.want, step.Interrupts)
@@ -534,13 +534,13 @@ func TestUnpeeringRefusesToEmptyWhatItCanNotSee(t *testing.T) {
 	for _, kind := range []string{"Pod", "Node", "ForeignCluster"} {
 		f := flowtest.Facts(p)
 		f.Sides[flows.A].Lending.Hidden = map[string]bool{kind: true}
-		failed := unpeering(peer.RemoveOptions{})()(f).Failure()
+		failed := unpeering(peer.RemoveOptions{})().Plan(f).Failure()
 		if failed == nil || failed.Kind != flows.FailedAccess || !strings.Contains(failed.Reason, "of kind "+kind+" on rome") || !strings.Contains(failed.Hint().String(), "rbac --peering") {
 			t.Errorf("%s: got %v", kind, failed)
 		}
 		f.Sides[flows.A].Lending = flowtest.Facts(p).Sides[flows.A].Lending
 		f.Sides[flows.B].Lending.Hidden = map[string]bool{kind: true} // the provider has no virtual node of this peering
-		if failed = unpeering(peer.RemoveOptions{})()(f).Failure(); failed != nil {
+		if failed = unpeering(peer.RemoveOptions{})().Plan(f).Failure(); failed != nil {
 			t.Errorf("%s of the provider: got %v", kind, failed)
 		}
 	}

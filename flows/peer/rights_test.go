@@ -76,7 +76,7 @@ func TestAPeeringNeedsNoMoreRightsThanItsFirstPlanSays(t *testing.T) {
 			run := func(without int) error {
 				var sides [2]engine.Cluster
 				for _, side := range []flows.Side{flows.A, flows.B} {
-					may := rights.Needed(first, side)
+					may := rights.Needed(first.Plan, side)
 					if without >= 0 && side == flows.A {
 						may = slices.Delete(slices.Clone(may), without, without+1)
 					}
@@ -84,7 +84,7 @@ func TestAPeeringNeedsNoMoreRightsThanItsFirstPlanSays(t *testing.T) {
 				}
 				return engine.Run(t.Context(), c.plan(), sides[flows.A], sides[flows.B], func(engine.Event) {}, engine.Options{Now: p.Now})
 			}
-			if len(rights.Needed(first, flows.A)) == 0 || run(0) == nil {
+			if len(rights.Needed(first.Plan, flows.A)) == 0 || run(0) == nil {
 				t.Error("it works without the first of the rights: this test shows nothing")
 			}
 			if err := run(-1); err != nil {

@@ -75,7 +75,7 @@ func TestANamespaceThatStaysSaysWhyEverywhere(t *testing.T) {
 		}
 		f = flowtest.Facts(left)
 		f.Sides[flows.B].Namespaces = append(f.Sides[flows.B].Namespaces, *twin)
-		for _, s := range unpeering(peer.RemoveOptions{})()(f).Steps {
+		for _, s := range unpeering(peer.RemoveOptions{})().Plan(f).Steps {
 			if s.Status == flows.Waiting {
 				said["unpeer"] += s.Reason
 			}

@@ -560,7 +560,7 @@ func (r removal) stays() []string {
 
 // Removing returns the planning function of one run, which calls [unplan]. The first plan writes the
 // peer's ID into the options, because after the last deletion no object names the peer.
-func Removing(o RemoveOptions) func(flows.Facts) flows.Plan {
+func Removing(o RemoveOptions) flows.Planner {
 	return func(f flows.Facts) flows.Plan {
 		p := unplan(&o, f)
 		if o.Peer == "" && p.Failure() == nil && len(p.Steps) > 0 {

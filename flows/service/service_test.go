@@ -48,7 +48,7 @@ func connected(t *testing.T) *simulated.Pair {
 }
 
 // run runs a plan, and returns the facts at its end.
-func run(t *testing.T, p *simulated.Pair, plan func(flows.Facts) flows.Plan) flows.Facts {
+func run(t *testing.T, p *simulated.Pair, plan flows.Planner) flows.Facts {
 	t.Helper()
 	f, err := try(t, p, plan)
 	if err != nil {
@@ -57,9 +57,9 @@ func run(t *testing.T, p *simulated.Pair, plan func(flows.Facts) flows.Plan) flo
 	return f
 }
 
-func try(t *testing.T, p *simulated.Pair, plan func(flows.Facts) flows.Plan) (last flows.Facts, err error) {
+func try(t *testing.T, p *simulated.Pair, plan flows.Planner) (last flows.Facts, err error) {
 	t.Helper()
-	err = engine.Run(t.Context(), func(f flows.Facts) flows.Plan { last = f; return plan(f) }, p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now})
+	err = engine.Run(t.Context(), flows.Planner(func(f flows.Facts) flows.Plan { last = f; return plan(f) }), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now})
 	return last, err
 }
 
@@ -77,7 +77,7 @@ func look(t *testing.T, p *simulated.Pair, name types.NamespacedName) flows.Fact
 	return f
 }
 
-func exporting(e service.ExportParams) func(flows.Facts) flows.Plan {
+func exporting(e service.ExportParams) flows.Planner {
 	return func(f flows.Facts) flows.Plan { return service.Export(e, f) }
 }
 

@@ -22,7 +22,7 @@ func run(t *testing.T, p *simulated.Pair) []engine.Event {
 	t.Helper()
 	var events []engine.Event
 	plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(flows.Defaults(), f) }
-	err := engine.Run(t.Context(), plan, p.A, p.B, func(e engine.Event) { events = append(events, e) }, engine.Options{Now: p.Now})
+	err := engine.Run(t.Context(), flows.Planner(plan), p.A, p.B, func(e engine.Event) { events = append(events, e) }, engine.Options{Now: p.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func Possible(p flows.Params, open flows.Fields, f flows.Facts) bool {
 // Connecting is [flows.Connecting] for such a connection. If the client gets no answer, it
 // swaps the roles once. This helps because a firewall or a NAT allows answers to packets that
 // come from behind it. asked has the fields that the admin chose.
-func Connecting(p flows.Params, asked flows.Fields) func(flows.Facts) flows.Plan {
+func Connecting(p flows.Params, asked flows.Fields) flows.Planner {
 	run, why := flows.Connecting(p), ""
 	var since time.Time
 	return func(f flows.Facts) flows.Plan {

@@ -21,7 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-func renumber(p upkeep.RenumberParams, r upkeep.Renumbering) func(flows.Facts) flows.Plan {
+func renumber(p upkeep.RenumberParams, r upkeep.Renumbering) flows.Planner {
 	return func(f flows.Facts) flows.Plan { return upkeep.Renumber(p, r, f) }
 }
 

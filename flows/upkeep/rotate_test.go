@@ -15,7 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-func rotate(r upkeep.Rotation) func(flows.Facts) flows.Plan {
+func rotate(r upkeep.Rotation) flows.Planner {
 	return func(f flows.Facts) flows.Plan { return upkeep.Rotate(r, f) }
 }
 
@@ -181,7 +181,7 @@ func TestConnectLeavesARotationAlone(t *testing.T) {
 	before, _ := keysOf(p)
 	begun := upkeep.StartRotation(flowtest.Facts(p))
 	seen := 0
-	flowtest.MustRun(t, p, func(f flows.Facts) flows.Plan {
+	flowtest.MustRun(t, p, flows.Planner(func(f flows.Facts) flows.Plan {
 		if plan := flows.PlanConnect(flows.Defaults(), f); plan.Failure() != nil {
 			t.Fatalf("connect fails: %v", plan.Failure())
 		}
@@ -201,7 +201,7 @@ func TestConnectLeavesARotationAlone(t *testing.T) {
 			}
 		}
 		return upkeep.Rotate(begun, f)
-	})
+	}))
 	if seen == 0 {
 		t.Error("no state with an announced key was looked at")
 	}

@@ -22,7 +22,7 @@ func peered(t *testing.T, p peer.Params) *flowtest.Pair {
 	t.Helper()
 	pair := flowtest.LiqoPair()
 	network := flows.Connecting(flowtest.NodePort())
-	flowtest.MustRun(t, pair, func(f flows.Facts) flows.Plan { return peer.Plan(p, network, [2]string{}, f) })
+	flowtest.MustRun(t, pair, flows.Planner(func(f flows.Facts) flows.Plan { return peer.Plan(p, network, [2]string{}, f) }))
 	pair.Settle()
 	return pair
 }

@@ -16,7 +16,7 @@ import (
 // heartbeat is the longest time without a line while a run waits.
 const heartbeat = 30 * time.Second
 
-func (w *wizard) planner() func(flows.Facts) flows.Plan {
+func (w *wizard) planner() flows.Planner {
 	if w.exports != nil {
 		return func(f flows.Facts) flows.Plan { return service.Export(*w.exports, f) }
 	}
@@ -76,7 +76,7 @@ func (w *wizard) runOnce(ctx context.Context) error {
 	}
 	a, b := w.sides[flows.A].open, w.sides[flows.B].open
 	approved := false
-	err := engine.Run(ctx, w.planner(), a, b, emit, engine.Options{
+	err := engine.Run(ctx, flows.Planner(w.planner()), a, b, emit, engine.Options{
 		Timeout: w.options.Timeout, Now: w.options.Now,
 		Approve: func(p flows.Plan) (ok bool, err error) {
 			approved, err = w.approve(ctx, p)

@@ -165,7 +165,7 @@ func connected(p *flowtest.Pair, _ *session.Options) {
 		params.ServiceType = "NodePort"
 		return flows.PlanConnect(params, f)
 	}
-	if err := engine.Run(context.Background(), plan, p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
+	if err := engine.Run(context.Background(), flows.Planner(plan), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
 		panic(err)
 	}
 	p.Forget()

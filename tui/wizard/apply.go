@@ -507,5 +507,5 @@ func (s applyScreen) start(c scene, approved flows.Plan) (applyScreen, tea.Cmd) 
 	if c.goal == session.Connect {
 		plan = flows.Connecting(c.params)
 	}
-	return s, tea.Batch(r.drive(plan, a, b, o), r.next(true))
+	return s, tea.Batch(r.drive(flows.Planner(plan), a, b, o), r.next(true))
 }

@@ -48,11 +48,11 @@ func (r run) stop() tea.Msg {
 	return nil
 }
 
-// drive is a command that runs the plan to its end.
-func (r run) drive(plan func(flows.Facts) flows.Plan, a, b engine.Cluster, o engine.Options) tea.Cmd {
+// drive is a command that runs until the goal is reached.
+func (r run) drive(goal flows.Goal, a, b engine.Cluster, o engine.Options) tea.Cmd {
 	return func() tea.Msg {
 		defer r.cancel()
-		r.result <- engine.Run(r.ctx, plan, a, b, func(e engine.Event) {
+		r.result <- engine.Run(r.ctx, goal, a, b, func(e engine.Event) {
 			select {
 			case r.events <- e:
 			case <-r.program.Done():

@@ -61,10 +61,9 @@ type (
 		err   error
 	}
 	reachPlanMsg struct {
-		id    int
-		facts flows.Facts
-		plan  flows.Plan
-		err   error
+		id   int
+		seen engine.Event
+		err  error
 	}
 	reachRunMsg    RunMsg
 	reachAnswerMsg struct {
@@ -134,7 +133,7 @@ func (w Wizard) updateReach(c scene, msg tea.Msg) (Wizard, tea.Cmd) {
 		}
 	case reachPlanMsg:
 		if msg.id == s.id {
-			s.there, s.plan, s.err, s.phase = msg.facts, msg.plan, msg.err, reachPlanned
+			s.there, s.plan, s.err, s.phase = msg.seen.Facts, msg.seen.Plan, msg.err, reachPlanned
 			switch ref := c.pair[s.chosen.Side]; {
 			case s.err != nil:
 			case s.plan.Done():
@@ -207,13 +206,14 @@ func (w Wizard) planReach(c scene) (Wizard, tea.Cmd) {
 		ctx, cancel := context.WithTimeout(parent, reachTimeout)
 		defer cancel()
 		msg := reachPlanMsg{id: id}
-		plan := func(f flows.Facts) flows.Plan {
-			msg.facts = f
-			return service.Export(params, f)
-		}
-		msg.plan, msg.err = engine.Look(ctx, plan, clusters[flows.A], clusters[flows.B])
+		msg.seen, msg.err = engine.Look(ctx, exporting(params), clusters[flows.A], clusters[flows.B])
 		return msg
 	}
+}
+
+// exporting returns the goal of a Service that is exported.
+func exporting(p service.ExportParams) flows.Planner {
+	return func(f flows.Facts) flows.Plan { return service.Export(p, f) }
 }
 
 // startReach applies the plan that the admin has seen.
@@ -230,8 +230,7 @@ func (w Wizard) startReach(c scene) (Wizard, tea.Cmd) {
 		Timeout: c.options.Timeout, Now: c.Clock,
 		Approve: func(p flows.Plan) (bool, error) { return covers(approved, p), nil },
 	}
-	plan := func(f flows.Facts) flows.Plan { return service.Export(params, f) }
-	return w, tea.Batch(s.run.drive(plan, clusters[flows.A], clusters[flows.B], o), s.next(true))
+	return w, tea.Batch(s.run.drive(exporting(params), clusters[flows.A], clusters[flows.B], o), s.next(true))
 }
 
 // next is a command that waits for events of the run.

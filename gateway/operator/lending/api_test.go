@@ -72,12 +72,12 @@ type pair struct {
 	watched     func()       // ends [hasNoGap] of milan
 }
 
-func (w *pair) run(t *testing.T, plan func(flows.Facts) flows.Plan) (changed bool, took time.Duration) {
+func (w *pair) run(t *testing.T, plan flows.Planner) (changed bool, took time.Duration) {
 	t.Helper()
 	return runOn(t, plan, w.rome.cluster(), w.milan.cluster())
 }
 
-func runOn(t *testing.T, plan func(flows.Facts) flows.Plan, rome, milan *kube.Cluster) (changed bool, took time.Duration) {
+func runOn(t *testing.T, plan flows.Planner, rome, milan *kube.Cluster) (changed bool, took time.Duration) {
 	t.Helper()
 	began := time.Now()
 	var last flows.Plan

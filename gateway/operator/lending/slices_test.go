@@ -107,7 +107,7 @@ func (w *pair) fails(t *testing.T) string {
 	p := w.params
 	p.ProxyURL, p.VirtualNode = w.proxy, "false"
 	var last flows.Plan
-	err := engine.Run(t.Context(), func(f flows.Facts) flows.Plan { return peer.Plan(p, nil, [2]string{}, f) }, w.rome.cluster(), w.milan.cluster(),
+	err := engine.Run(t.Context(), flows.Planner(func(f flows.Facts) flows.Plan { return peer.Plan(p, nil, [2]string{}, f) }), w.rome.cluster(), w.milan.cluster(),
 		func(e engine.Event) { last = e.Plan }, engine.Options{Timeout: patience})
 	if err == nil || last.Failure() == nil {
 		t.Fatalf("it did not fail as it should: %v", err)

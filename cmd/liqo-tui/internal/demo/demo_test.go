@@ -186,7 +186,7 @@ func TestABareClusterCanBeConnected(t *testing.T) {
 		}
 	}()
 	plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(p, f) }
-	if err := engine.Run(ctx, plan, clusters[0], clusters[1], func(engine.Event) {}, engine.Options{Now: w.Now}); err != nil {
+	if err := engine.Run(ctx, flows.Planner(plan), clusters[0], clusters[1], func(engine.Event) {}, engine.Options{Now: w.Now}); err != nil {
 		t.Fatal(err)
 	}
 	v, err := engine.VerifyPair(ctx, clusters[0], clusters[1], engine.VerifyRequest{Now: w.Now}, func(flows.Side, string) {})

@@ -48,7 +48,7 @@ func TestNoRunTellsMoreThanWasSeen(t *testing.T) {
 					state, _ := seen.End(side).Reading().State(seen.At)
 					return state.Works()
 				}
-				err := engine.Run(t.Context(), plan, p.A, p.B, func(e engine.Event) {
+				err := engine.Run(t.Context(), flows.Planner(plan), p.A, p.B, func(e engine.Event) {
 					seen = e.Facts
 					lines.Reset()
 					text.Reset()
@@ -104,7 +104,7 @@ func TestAClusterWithoutAnIDHasNoneForPrograms(t *testing.T) {
 		}
 		r.Begin("connect", flows.ContextRef{}, flows.ContextRef{})
 		plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(flowtest.NodePort(), f) }
-		r.End(engine.Run(t.Context(), plan, p.A, p.B, r.Event, engine.Options{Now: p.Now}), Achieved{})
+		r.End(engine.Run(t.Context(), flows.Planner(plan), p.A, p.B, r.Event, engine.Options{Now: p.Now}), Achieved{})
 		if strings.Contains(out.String(), `"id":"kind-rome"`) || strings.Contains(out.String(), `"id": "kind-rome"`) || strings.Count(out.String(), `kind-rome"`) == 0 {
 			t.Errorf("%s: got %s", format, out.String())
 		}
@@ -121,7 +121,7 @@ func TestADocumentSaysWhatStepsHaveDone(t *testing.T) {
 	}
 	d.Begin("connect", flows.ContextRef{}, flows.ContextRef{})
 	plan := func(f flows.Facts) flows.Plan { return flows.PlanConnect(flowtest.NodePort(), f) }
-	if err := engine.Run(t.Context(), plan, p.A, p.B, d.Event, engine.Options{Now: p.Now}); err != nil {
+	if err := engine.Run(t.Context(), flows.Planner(plan), p.A, p.B, d.Event, engine.Options{Now: p.Now}); err != nil {
 		t.Fatal(err)
 	}
 	d.End(nil, Achieved{})
