@@ -58,23 +58,6 @@ func serversByAge(f Facts) []Side {
 	return nil
 }
 
-// Connecting is [PlanConnect] for one run. It adopts the settings of existing gateways once, for the
-// first plan that does not fail: if a gateway is replaced during the run, its settings are not lost.
-func Connecting(p Params) Planner {
-	settled := false
-	var first Plan
-	return func(f Facts) Plan {
-		plan := PlanConnect(p, f)
-		if !settled && plan.Failure() == nil {
-			first, settled = plan, true
-			p = plan.Params
-			p.Given = AllFields
-		}
-		plan.Kept = first.Kept
-		return plan
-	}
-}
-
 // keep sets a field that the admin has not given.
 func keep[T any](given, field Fields, target *T, value T) {
 	if !given.Has(field) {

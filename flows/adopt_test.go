@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -124,7 +125,7 @@ func TestASettingThatIsTakenBackIsRemoved(t *testing.T) {
 			if plan.Changes().Total() != 1 || step.Action != flows.Update || !strings.Contains(step.Diff, tc.removed) {
 				t.Errorf("got %s and the diff\n%s\nwant one update, with %q", plan.Changes(), step.Diff, tc.removed)
 			}
-			flowtest.MustRun(t, pair, flows.Connecting(p))
+			flowtest.MustRun(t, pair, connect.Goal{Params: p})
 			if e := pair.B.Facts().Servers[0].Spec.Endpoint; tc.has(e) {
 				t.Errorf("it is still there: %+v", e)
 			}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -73,7 +74,7 @@ func TestClocksThatDifferDoNotKeepClustersApart(t *testing.T) {
 			flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 			changed := flowtest.NodePort()
 			changed.Server, changed.MTU = flows.A, 1300
-			flowtest.MustRun(t, p, flows.Connecting(changed))
+			flowtest.MustRun(t, p, connect.Goal{Params: changed})
 			rotation := upkeep.StartRotation(flowtest.Facts(p))
 			flowtest.MustRun(t, p, flows.Planner(func(f flows.Facts) flows.Plan { return upkeep.Rotate(rotation, f) }))
 			if plan := flows.PlanConnect(flows.Defaults(), flowtest.Facts(p)); !plan.Done() || plan.Params.Server != flows.A {

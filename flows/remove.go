@@ -195,16 +195,37 @@ func replaced(by command.Command, f Facts) []Step {
 	return steps
 }
 
-// Removing returns the planning function of one run, for [PlanReset] or [PlanDisconnect]. The first plan determines
-// the peer, because after the last deletion no object names the peer.
-func Removing(plan func(RemoveOptions, Facts) Plan, o RemoveOptions) Planner {
-	return func(f Facts) Plan {
-		p := plan(o, f)
-		if o.Peer == "" && p.Failure() == nil && len(p.Steps) > 0 {
-			o.Peer = p.B
+// Removal is the goal of two clusters without a connection.
+type Removal struct {
+	RemoveOptions
+	// Disconnect is set if the clusters keep each other's address ranges, see [PlanDisconnect].
+	Disconnect bool
+	// NoWait is set if the run ends when the deletions are requested.
+	NoWait bool
+}
+
+// Settle implements [Goal]. The first plan determines the peer, because after the last deletion no object
+// names the peer.
+func (r Removal) Settle(f Facts) Goal {
+	if r.Peer == "" {
+		if p := r.Plan(f); p.Failure() == nil && len(p.Steps) > 0 {
+			r.Peer = p.B
 		}
-		return p
 	}
+	return r
+}
+
+// Plan implements [Goal].
+func (r Removal) Plan(f Facts) Plan {
+	plan := PlanReset
+	if r.Disconnect {
+		plan = PlanDisconnect
+	}
+	p := plan(r.RemoveOptions, f)
+	if r.NoWait && p.Failure() == nil {
+		p.Steps = slices.DeleteFunc(p.Steps, func(s Step) bool { return !s.Action.Changes() })
+	}
+	return p
 }
 
 // peer returns the cluster whose connection A removes; "" if A has no connection. If A has several, and the

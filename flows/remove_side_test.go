@@ -11,8 +11,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-func removing(o flows.RemoveOptions) flows.Planner {
-	return flows.Removing(flows.PlanReset, o)
+func removing(o flows.RemoveOptions) flows.Goal {
+	return flows.Removal{RemoveOptions: o}
 }
 
 // With the other cluster gone, one side is cleaned up alone, and what is left

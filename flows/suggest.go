@@ -198,3 +198,24 @@ func Suggest(s ConnectionSetting, p *Params, f Facts) (why string) {
 	}
 	return why
 }
+
+// Decision is a setting that facts have decided. The reason completes the sentence "… because …".
+type Decision struct {
+	Setting ConnectionSetting
+	Why     string
+}
+
+// Decide sets the open fields to the values that facts suggest. An existing connection keeps its settings.
+func (p Params) Decide(open Fields, f Facts) (Params, []Decision) {
+	if _, exists := Adopt(p, f); exists {
+		return p, nil
+	}
+	var decisions []Decision
+	for _, s := range Settings() {
+		if s.Auto && open.Has(s.Sets) {
+			decisions = append(decisions, Decision{s, Suggest(s, &p, f)})
+		}
+	}
+	p.Given |= open
+	return p, decisions
+}

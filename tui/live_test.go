@@ -23,11 +23,11 @@ import (
 
 // connectedPair prepares two clusters that are connected.
 func connectedPair(t *testing.T) func(*flowtest.Pair) {
-	return func(p *flowtest.Pair) { connect(t, p, flows.B, corev1.ServiceTypeNodePort) }
+	return func(p *flowtest.Pair) { connectPair(t, p, flows.B, corev1.ServiceTypeNodePort) }
 }
 
 // connect makes a connection as an earlier run would have.
-func connect(t *testing.T, p *flowtest.Pair, server flows.Side, service corev1.ServiceType) {
+func connectPair(t *testing.T, p *flowtest.Pair, server flows.Side, service corev1.ServiceType) {
 	t.Helper()
 	params := flows.Defaults()
 	params.Server, params.ServiceType = server, service

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -89,7 +90,7 @@ func TestConnecting(t *testing.T) {
 }
 
 func TestAConnectionThatExistsIsShownAtOnceAndKept(t *testing.T) {
-	prepare := func(p *flowtest.Pair) { connect(t, p, flows.A, corev1.ServiceTypeLoadBalancer) }
+	prepare := func(p *flowtest.Pair) { connectPair(t, p, flows.A, corev1.ServiceTypeLoadBalancer) }
 	inBubble(t, session.Options{}, prepare, func(t *testing.T, d *driver) {
 		d.has("Live", "untested: each gateway gets answers")
 		d.hasNot("to see them")
@@ -455,6 +456,23 @@ func TestATunnelThatDoesNotComeUpCanBeTriedTheOtherWayRound(t *testing.T) {
 	})
 }
 
+// The admin has left the server's side to facts, and no packet reaches it.
+func TestTheWizardSwapsTheRolesWhereTheDialIsInVain(t *testing.T) {
+	prepare := func(p *flowtest.Pair) { p.B.Behave(func(b *flowtest.Behaviour) { b.Firewalled = true }) }
+	inBubble(t, session.Options{}, prepare, func(t *testing.T, d *driver) {
+		d.keys("a", "y")
+		d.wait(40 * time.Second)
+		d.at(wizard.Plan)
+		d.has("server A", "rome hosts the server now, because its gateway got no answer from milan for 20s", "replace GatewayServer")
+		d.keys("a", "y")
+		d.wait(30 * time.Second)
+		d.at(wizard.Live)
+		if f := flowtest.Facts(d.pair); !flows.Live(f.End(flows.A).Server) || flows.Live(f.End(flows.B).Server) {
+			t.Error("the server is not on rome alone")
+		}
+	})
+}
+
 func TestAnotherAdminOnTheSamePairIsNoObstacle(t *testing.T) {
 	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 		d.keys("a", "y")
@@ -464,7 +482,7 @@ func TestAnotherAdminOnTheSamePairIsNoObstacle(t *testing.T) {
 		params.ServiceType = corev1.ServiceTypeNodePort
 		other := make(chan error, 1)
 		go func() {
-			other <- engine.Run(t.Context(), flows.Connecting(params), d.pair.A, d.pair.B, func(engine.Event) {}, engine.Options{Now: d.pair.Now})
+			other <- engine.Run(t.Context(), connect.Goal{Params: params}, d.pair.A, d.pair.B, func(engine.Event) {}, engine.Options{Now: d.pair.Now})
 		}()
 		d.wait(40 * time.Second)
 		d.at(wizard.Live)

@@ -14,7 +14,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/kube"
 	"github.com/liqo-tui/liqo-tui/kube/kubeconfig"
-	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/tui"
 )
 
@@ -27,13 +26,13 @@ type backend struct {
 	flags map[flows.ContextRef]clusterFlags
 	// others has the flags for all other contexts.
 	others command.Instead
-	image  string // the image of our operator, for an installation
+	offer  install.Offer // for clusters without an operator
 }
 
 // newBackend finds the contexts that the command line names for A and B. A zero value means that
 // the admin will choose the context.
 func newBackend(o *pairFlags) (b *backend, refs [2]flows.ContextRef, err error) {
-	b = &backend{image: o.image, flags: map[flows.ContextRef]clusterFlags{}, others: o.others}
+	b = &backend{offer: install.Offer{Image: o.image}, flags: map[flows.ContextRef]clusterFlags{}, others: o.others}
 	b.others.RequestTimeout = cmp.Or(o.others.RequestTimeout, o.local.RequestTimeout)
 	for side, c := range []clusterFlags{o.local, o.remote} {
 		for _, file := range c.files {
@@ -122,13 +121,4 @@ func (b *backend) cluster(ref flows.ContextRef) clusterFlags {
 	}
 	c.kubeconfig, c.context, c.lending = ref.File, ref.Name, kube.LendingOffered
 	return c
-}
-
-// installation returns the installation of our operator on a cluster. If id is "", the ID is made
-// from the context's name.
-func (b *backend) installation(f flows.ClusterFacts, id wire.ClusterID) (flows.Installation, error) {
-	if id == "" {
-		id = idFrom(f.Context.Name)
-	}
-	return install.New(render.InstallParams{ClusterID: id, Namespace: f.Namespace, Image: b.image, ExternalCIDR: string(f.ExternalCIDR)})
 }

@@ -85,13 +85,7 @@ func createOne(io streams, pair *pairFlags, k byhand.Kind) *cobra.Command {
 		if err != nil {
 			return nil, exit.UsageError{Err: err}
 		}
-		return flows.Planner(func(f flows.Facts) flows.Plan {
-			if open != 0 && f.Sides[flows.A].Problem == nil {
-				p, _ = settle(p, open, flows.Facts{Sides: [2]flows.ClusterFacts{f.Sides[flows.A], {ID: o.Remote, Software: f.Sides[flows.A].Software}}, At: f.At})
-				open = 0
-			}
-			return byhand.Create(o, p, f)
-		}), nil
+		return byhand.Creation{Object: o, Params: p, Open: open}, nil
 	}
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {

@@ -190,30 +190,29 @@ func askServices(ctx context.Context, f *flows.Facts, a, b engine.Cluster, answe
 
 // before makes the checks of two clusters that are not connected yet.
 func (o checkFlags) before(ctx context.Context, s *report.Session, f flows.Facts, a, b engine.Cluster, c *connectFlags) ([]check.Result, flows.Facts, error) {
-	p, open, err := c.parse()
+	g, err := c.goal()
 	if err != nil {
 		return nil, f, err
 	}
-	if c.install {
-		var failed *flows.Step
-		if p.Install, failed = c.installations(f); failed != nil {
+	if g.Offer != nil {
+		if _, failed := g.Offer.Installations(f); failed != nil {
 			return nil, f, &flows.StepError{Step: *failed, Cluster: f.Sides[failed.Side].Name()}
 		}
 	}
 	var answers engine.Answers
+	p := g.Decide(f).Params
 	if err := answers.Ask(ctx, &f, [2]engine.Cluster{a, b}, flows.PlanConnect(p, f).Trials(f)...); err != nil {
 		return nil, f, err
 	}
 	if o.probe && len(flows.NoAnswer(f, flows.A, flows.B)) == 0 {
 		progress(s, "trying the ways between the clusters, for 8 s at most")
-		guessed, _ := settle(p, open|p.Undecided(f), f)
-		reach, err := engine.TryReach(ctx, guessed, f, a, b, c.operators[flows.A].Image, time.Now)
+		reach, err := engine.TryReach(ctx, p, f, a, b, c.operators[flows.A].Image, time.Now)
 		if err != nil {
 			return nil, f, err
 		}
 		f.Reach = &reach
+		p = g.Decide(f).Params
 	}
-	p, _ = settle(p, open|p.Undecided(f), f)
 	reviews, errs := engine.Review(ctx, [2]engine.Cluster{a, b}, rights.OfBoth(flows.PlanConnect(p, f)))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, f, err

@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/internal/command"
@@ -29,7 +30,7 @@ func cutOff(ctx context.Context, t *testing.T, now, reports time.Duration) flows
 	p := flows.Defaults()
 	p.ServiceType = "NodePort"
 	o := engine.Options{Now: pair.Now}
-	if err := engine.Run(ctx, flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, o); err != nil {
+	if err := engine.Run(ctx, connect.Goal{Params: p}, pair.A, pair.B, func(engine.Event) {}, o); err != nil {
 		t.Fatal(err)
 	}
 	f := flows.Facts{Sides: [2]flows.ClusterFacts{pair.A.Facts(), pair.B.Facts()}, At: pair.Now()}

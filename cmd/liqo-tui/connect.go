@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,12 +16,10 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
-	"github.com/liqo-tui/liqo-tui/flows/swap"
-	"github.com/liqo-tui/liqo-tui/flows/trial"
-	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -35,8 +31,7 @@ type connectFlags struct {
 	install   bool
 	operators [2]render.InstallParams // the installation for each side, if --install is given
 	operator  []*flags.Flag[render.InstallParams]
-	probe     bool         // test pods try the ways between the clusters before the plan
-	reach     *trial.Reach // the results of the test pods; nil before they ran
+	probe     bool // test pods try the ways between the clusters before the plan
 }
 
 func newConnectFlags() *connectFlags { return &connectFlags{params: flows.Defaults()} }
@@ -89,16 +84,6 @@ func (c *connectFlags) parse() (p flows.Params, open flows.Fields, err error) {
 	return p, open, nil
 }
 
-// withDefaults adds the settings from the admin's configuration and environment to p.Given if the connection
-// is new. An existing connection keeps its settings.
-func withDefaults(p flows.Params, f flows.Facts) flows.Params {
-	if _, exists := flows.Adopt(p, f); exists {
-		return p
-	}
-	p.Given |= p.Preset
-	return p
-}
-
 // addReplace adds the flag to replace a peer by another cluster. Only the command line can set it, because it
 // is meant for one run, and a value in a file or in the environment would stay.
 func (c *connectFlags) addReplace(f *pflag.FlagSet) {
@@ -107,105 +92,30 @@ func (c *connectFlags) addReplace(f *pflag.FlagSet) {
 	config.OnCommandLine(f, name)
 }
 
-// plan returns the planning function. The function decides the open fields as soon as both clusters were observed.
-func (c *connectFlags) plan() (flows.Planner, error) {
+// goal returns the connection that the flags describe.
+func (c *connectFlags) goal() (connect.Goal, error) {
 	p, open, err := c.parse()
-	if err != nil {
-		return nil, err
+	g := connect.Goal{Params: p, Open: open, Auto: true, Probe: c.probe}
+	if c.install {
+		g.Offer = &install.Offer{Image: c.operators[flows.A].Image, IDs: [2]wire.ClusterID{c.operators[flows.A].ClusterID, c.operators[flows.B].ClusterID}}
 	}
-	var decided flows.Planner
-	var reasons []string
-	return func(f flows.Facts) flows.Plan {
-		if decided == nil {
-			settled := p
-			f.Reach = c.reach
-			if c.install {
-				var failed *flows.Step
-				if settled.Install, failed = c.installations(f); failed != nil {
-					return flows.Plan{Steps: []flows.Step{*failed}, A: f.Sides[flows.A].ID, B: f.Sides[flows.B].ID}
-				}
-			}
-			settled = withDefaults(settled, f)
-			if plan := flows.PlanConnect(settled, f); plan.Failure() != nil {
-				return plan // a cluster was not observed yet, or can't be connected
-			}
-			connecting := flows.Connecting
-			if swap.Possible(settled, open, f) {
-				asked := settled.Given
-				connecting = func(p flows.Params) flows.Planner { return swap.Connecting(p, asked) }
-			}
-			settled, reasons = settle(settled, open|settled.Undecided(f), f)
-			if failed := check.ClosedWay(settled, f); failed != nil {
-				return flows.Plan{Steps: []flows.Step{*failed}, A: f.Sides[flows.A].ID, B: f.Sides[flows.B].ID}
-			}
-			reasons = append(reasons, check.UntriedWay(settled, f)...)
-			if c.probe && c.reach == nil {
-				reasons = append(reasons, "UDP was not tried, because a dry run makes no pods. check --pre --probe tries it")
-			}
-			decided = connecting(settled)
-		}
-		plan := decided(f)
-		plan.Kept = slices.Concat(reasons, plan.Kept)
-		return plan
-	}, nil
+	return g, err
 }
 
-// installations returns the installations for the sides without an operator. If an installation is
-// impossible, failed is a step with the reason.
-func (c *connectFlags) installations(f flows.Facts) (all [2]flows.Installation, failed *flows.Step) {
-	for _, side := range []flows.Side{flows.A, flows.B} {
-		facts := f.Sides[side]
-		if !facts.Installable() {
-			continue
-		}
-		var err error
-		all[side], err = install.New(render.InstallParams{
-			ClusterID: cmp.Or(facts.ID, c.operators[side].ClusterID, idFrom(facts.Context.Name)),
-			Namespace: facts.Namespace, Image: c.operators[flows.A].Image, ExternalCIDR: string(facts.ExternalCIDR),
-		})
-		if err != nil {
-			return all, &flows.Step{
-				ID: flows.StepID("install-" + report.Side(side)), Side: side, Action: flows.Wait, Title: "the operator can be installed",
-				Status: flows.Failed, Kind: flows.FailedPreflight, Code: flows.CodeUnfit, Reason: err.Error(),
-				Fix: []command.Hint{command.Hintf("give %s or --image; for other settings, run %s first", [...]string{"--cluster-id", "--remote-cluster-id"}[side], facts.Ours("install"))},
-			}
-		}
-	}
-	return all, nil
-}
-
-// try runs test pods that try the ways between the clusters, if --probe is given.
-func (c *connectFlags) try(ctx context.Context, a, b engine.Cluster) error {
-	p, open, err := c.parse()
-	if err != nil || !c.probe {
-		return err
+// try runs test pods that try the ways between the clusters, if --probe is given. The returned goal has
+// their results.
+func (c *connectFlags) try(ctx context.Context, goal flows.Goal, a, b engine.Cluster) (flows.Goal, error) {
+	g, ok := goal.(connect.Goal)
+	if !ok || !g.Probe {
+		return goal, nil
 	}
 	f, err := engine.Observe(ctx, a, b, time.Now)
 	if err != nil || len(flows.NoAnswer(f, flows.A, flows.B)) > 0 {
-		return err // the plan gives the reason that a cluster can't be used
+		return g, err // the plan gives the reason that a cluster can't be used
 	}
-	p = withDefaults(p, f)
-	p, _ = settle(p, open|p.Undecided(f), f)
-	reach, err := engine.TryReach(ctx, p, f, a, b, c.operators[flows.A].Image, time.Now)
-	c.reach = &reach
-	return err
-}
-
-// settle decides the open fields, and returns a sentence with the reason for each. An existing connection keeps
-// its settings.
-func settle(p flows.Params, open flows.Fields, f flows.Facts) (flows.Params, []string) {
-	if _, exists := flows.Adopt(p, f); exists {
-		return p, nil
-	}
-	var reasons []string
-	for _, s := range connectionSettings {
-		if s.Auto && open.Has(s.Sets) {
-			why := flows.Suggest(s, &p, f)
-			reasons = append(reasons, fmt.Sprintf("--%s is %s, because %s", s.Name, s.Write(p), why))
-		}
-	}
-	p.Given |= open
-	return p, reasons
+	reach, err := engine.TryReach(ctx, g.Decide(f).Params, f, a, b, c.operators[flows.A].Image, time.Now)
+	g.Reach = &reach
+	return g, err
 }
 
 // connectShortly returns `network connect` as a command of the program itself.
@@ -260,7 +170,7 @@ they are. The plan says which changes interrupt traffic.`,
 			r.brief = c.install && !details
 			op := operation{
 				name: "connect", undo: "network reset",
-				goal:    func() (flows.Goal, error) { return c.plan() },
+				goal:    func() (flows.Goal, error) { return c.goal() },
 				prepare: c.try,
 				done:    func(e engine.Event) report.Achieved { return achieved(pair, c.params.Wait, e.Facts) },
 			}

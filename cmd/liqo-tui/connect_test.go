@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
@@ -56,11 +57,11 @@ func TestDefaultsOfTheAdminAreForNewConnections(t *testing.T) {
 		if err := flags.Preset(f, "server-service-type", "NodePort"); err != nil {
 			t.Fatal(err)
 		}
-		plan, err := c.plan()
+		goal, err := c.goal()
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := plan(pairFacts(t, connected))
+		p := goal.Plan(pairFacts(t, connected))
 		if p.Params.ServiceType != want || len(p.Interrupts()) > 0 || connected && !p.Empty() {
 			t.Errorf("connected %v: got %s, interrupts %v, empty %v; want %s", connected, p.Params.ServiceType, p.Interrupts(), p.Empty(), want)
 		}
@@ -73,7 +74,7 @@ func pairFacts(t *testing.T, connected bool) flows.Facts {
 	p := flowtest.NewPair()
 	if connected {
 		params := flows.Defaults()
-		if err := engine.Run(t.Context(), flows.Connecting(params), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
+		if err := engine.Run(t.Context(), connect.Goal{Params: params}, p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,19 +87,19 @@ func pairFacts(t *testing.T, connected bool) flows.Facts {
 
 func TestAutoIsDecidedOnceAndAConnectionKeepsWhatItHas(t *testing.T) {
 	open := flows.FieldServer | flows.FieldServiceType | flows.FieldMTU
-	p, reasons := settle(flows.Defaults(), open, pairFacts(t, false))
+	p, reasons := flows.Defaults().Decide(open, pairFacts(t, false))
 	if len(reasons) != 3 || p.Given != open {
-		t.Errorf("got %q and given %b, want a reason for each of three, and all given", reasons, p.Given)
+		t.Errorf("got %v and given %b, want a reason for each of three, and all given", reasons, p.Given)
 	}
-	p, reasons = settle(flows.Defaults(), open, pairFacts(t, true))
+	p, reasons = flows.Defaults().Decide(open, pairFacts(t, true))
 	if len(reasons) != 0 || p.Given != 0 {
-		t.Errorf("of a connection: got %q and given %b, want nothing decided", reasons, p.Given)
+		t.Errorf("of a connection: got %v and given %b, want nothing decided", reasons, p.Given)
 	}
 	mixed := pairFacts(t, false)
 	mixed.Sides[flows.B].Software = flows.Liqo
-	p, reasons = settle(flows.Defaults(), flows.FieldMTU, mixed)
-	if p.MTU != flows.Defaults().MTU || len(reasons) != 1 || !strings.Contains(reasons[0], string(mixed.Sides[flows.B].ID)) {
-		t.Errorf("beside Liqo's gateway: got MTU %d, %q; want the default, and which side is the reason", p.MTU, reasons)
+	p, reasons = flows.Defaults().Decide(flows.FieldMTU, mixed)
+	if p.MTU != flows.Defaults().MTU || len(reasons) != 1 || !strings.Contains(reasons[0].Why, string(mixed.Sides[flows.B].ID)) {
+		t.Errorf("beside Liqo's gateway: got MTU %d, %v; want the default, and which side is the reason", p.MTU, reasons)
 	}
 }
 

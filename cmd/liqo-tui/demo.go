@@ -12,6 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/exit"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/tui"
 )
 
@@ -39,7 +40,7 @@ func runDemo(ctx context.Context, io streams, g *flags.Global) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	world := demo.New(time.Now())
-	b := &backend{image: demoImage, flags: map[flows.ContextRef]clusterFlags{}}
+	b := &backend{offer: install.Offer{Image: demoImage}, flags: map[flows.ContextRef]clusterFlags{}}
 	options := b.options(io, g)
 	options.Backend, options.Start, options.Demo, options.Past = world, tui.StartDashboard, world, world.Live(ctx)
 	if g.Accessible || os.Getenv("TERM") == "dumb" {

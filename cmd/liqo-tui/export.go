@@ -28,7 +28,7 @@ func (e exportFlags) run(ctx context.Context, io streams, pair *pairFlags, c *co
 	if err := e.validate(); err != nil {
 		return err
 	}
-	goal, err := c.plan()
+	goal, err := c.goal()
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
@@ -108,7 +109,7 @@ func TestNothingOfOthersIsTouched(t *testing.T) {
 // changing is a command that changes clusters, with what an admin said.
 type changing struct {
 	name string
-	plan planner
+	plan flows.Goal
 	liqo string // namespace of the installation
 	wait time.Duration
 }
@@ -136,9 +137,9 @@ func connectionLife(rnd *rand.Rand) []changing {
 	var out []changing
 	for _, c := range []changing{
 		{name: "init", plan: flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) })},
-		{name: "connect", plan: flows.Connecting(p)},
+		{name: "connect", plan: connect.Goal{Params: p}},
 		{name: "delegate", plan: flows.Planner(func(f flows.Facts) flows.Plan { return upkeep.Delegate(elsewhere, f) })},
-		{name: "rotate-keys", plan: rotating()},
+		{name: "rotate-keys", plan: upkeep.Rotation{}},
 		{name: "disconnect", plan: flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(removal, f) })},
 		{name: "reset", plan: flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanReset(removal, f) })},
 	} {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +16,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
-	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
@@ -82,7 +79,7 @@ and removes the DNS server, as --services=off and uninstall do.`,
 		}
 		goal := func(f flows.Facts) flows.Plan {
 			p := p
-			p.ClusterID = cmp.Or(p.ClusterID, f.Sides[flows.A].ID, idFrom(f.Sides[flows.A].Context.Name))
+			p.ClusterID = cmp.Or(p.ClusterID, f.Sides[flows.A].ID, install.IDFrom(f.Sides[flows.A].Context.Name))
 			return install.Plan(p, f)
 		}
 		if prints && r.output != report.Text && r.output != report.YAML {
@@ -189,11 +186,10 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 		Example: `  liqo-tui uninstall --context rome`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var gone uninstallation
 			op := operation{
 				name: "uninstall", localOnly: true,
-				goal: func() (flows.Goal, error) { return flows.Planner(gone.plan), nil },
-				done: func(e engine.Event) report.Achieved { return report.Achieved{Text: gone.result(e.Facts)} },
+				goal: func() (flows.Goal, error) { return install.Removal{}, nil },
+				done: func(e engine.Event) report.Achieved { return report.Achieved{Text: uninstalled(e)} },
 			}
 			return op.run(cmd.Context(), io, pair, r)
 		},
@@ -203,33 +199,15 @@ The CRDs of Liqo's API stay, with all objects of these kinds.`,
 	return cmd
 }
 
-// uninstallation remembers the result of its plans.
-type uninstallation struct {
-	last  flows.Plan
-	found bool // one of our objects
-}
-
-func (r *uninstallation) plan(f flows.Facts) flows.Plan {
-	r.last = install.PlanRemoval(f)
-	// Before the cluster has answered, each plan has steps.
-	r.found = r.found || f.Sides[flows.A].Installation.Asked() && !r.last.Empty()
-	return r.last
-}
-
-func (r *uninstallation) result(f flows.Facts) string {
-	home := f.Sides[flows.A].Namespace
+// uninstalled returns the result of a removal.
+func uninstalled(e engine.Event) string {
+	home := e.Facts.Sides[flows.A].Namespace
 	text := "liqo-tui is removed. The CRDs stay; kubectl delete crd removes them, with all objects of these kinds."
-	if !r.found {
+	if r, _ := e.Goal.(install.Removal); !r.Found {
 		text = "Nothing of liqo-tui is in namespace " + home + "."
 	}
-	if why := install.KeptNamespace(r.last); why != "" {
+	if why := install.KeptNamespace(e.Plan); why != "" {
 		text += "\nNamespace " + home + " stays: " + why + "."
 	}
 	return text
-}
-
-var notInID = regexp.MustCompile(`[^a-z0-9]+`)
-
-func idFrom(context string) wire.ClusterID {
-	return wire.ClusterID(strings.Trim(notInID.ReplaceAllString(strings.ToLower(context), "-"), "-"))
 }

@@ -15,13 +15,11 @@ func TestTheRemovalOfNothingSaysSo(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
 	remove := func() string {
-		var gone uninstallation
-		var last flows.Facts
-		plan := func(f flows.Facts) flows.Plan { last = f; return gone.plan(f) }
-		if err := engine.Run(t.Context(), flows.Planner(plan), pair.A, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
+		var last engine.Event
+		if err := engine.Run(t.Context(), install.Removal{}, pair.A, engine.Absent{}, func(e engine.Event) { last = e }, engine.Options{Now: pair.Now}); err != nil {
 			t.Fatal(err)
 		}
-		return gone.result(last)
+		return uninstalled(last)
 	}
 	if got := remove(); !strings.HasPrefix(got, "Nothing of liqo-tui is in namespace") {
 		t.Errorf("got %q", got)

@@ -77,7 +77,6 @@ again; that changes nothing else.`,
 		Args: noArguments,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var params flows.Params // the final settings of the gateway
 		op := operation{name: "invite", localOnly: true, undo: "network reset --local-only"}
 		op.goal = func() (flows.Goal, error) {
 			p, open, err := c.parse()
@@ -91,19 +90,10 @@ again; that changes nothing else.`,
 				return nil, err
 			}
 			p.Server = flows.A
-			nonce := rand.Text()
-			return flows.Planner(func(f flows.Facts) flows.Plan {
-				if open != 0 && f.Sides[flows.A].Problem == nil {
-					p, _ = settle(p, open, flows.Facts{Sides: [2]flows.ClusterFacts{f.Sides[flows.A], {ID: wire.ClusterID(peer)}}, At: f.At})
-					open = 0
-				}
-				plan := invite.PlanInvite(p, wire.ClusterID(peer), nonce, f)
-				params = plan.Params
-				return plan
-			}), nil
+			return invite.Invitation{Params: p, Open: open, Peer: wire.ClusterID(peer), Nonce: rand.Text()}, nil
 		}
 		op.finish = func(e engine.Event) error {
-			invitation, err := invite.NewInvitation(params, wire.ClusterID(peer), e.Facts, out.Valid)
+			invitation, err := invite.NewInvitation(e.Plan.Params, wire.ClusterID(peer), e.Facts, out.Valid)
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/upkeep"
 	"github.com/liqo-tui/liqo-tui/internal/sample"
@@ -36,13 +37,13 @@ func TestKilledRunsAreContinued(t *testing.T) {
 	moved.Server, moved.Given = flows.A, flows.FieldServer
 	elsewhere := upkeep.DelegateParams{APIServer: [2]string{"https://rome.example:6443", "https://milan.example:6443"}}
 	plans := []killed{
-		{"init", always(flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) }))},
-		{"connect", func() planner { return flows.Connecting(p) }},
-		{"delegate", always(flows.Planner(func(f flows.Facts) flows.Plan { return upkeep.Delegate(elsewhere, f) }))},
-		{"rotate-keys", func() planner { return rotating() }},
-		{"the server's move to the other side", func() planner { return flows.Connecting(moved) }},
-		{"disconnect", always(flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) }))},
-		{"reset", always(flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }))},
+		{"init", flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) })},
+		{"connect", connect.Goal{Params: p}},
+		{"delegate", flows.Planner(func(f flows.Facts) flows.Plan { return upkeep.Delegate(elsewhere, f) })},
+		{"rotate-keys", upkeep.Rotation{}},
+		{"the server's move to the other side", connect.Goal{Params: moved}},
+		{"disconnect", flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(flows.RemoveOptions{}, f) })},
+		{"reset", flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) })},
 	}
 	kills, ways, first, step := map[string]int{}, len(deaths), 0, 1
 	if !sample.All() {
@@ -79,16 +80,11 @@ func TestKilledRunsAreContinued(t *testing.T) {
 	}
 }
 
-type planner = flows.Goal
-
-// killed is a plan that is killed. begin is called for each run that an admin
-// would start.
+// killed is a goal whose run is killed.
 type killed struct {
-	name  string
-	begin func() planner
+	name string
+	goal flows.Goal
 }
-
-func always(p planner) func() planner { return func() planner { return p } }
 
 // die runs the plan until its n-th change, and reports whether it got that far.
 func (k killed) die(t *testing.T, rome, milan *controlPlane, how death, n int) bool {
@@ -96,7 +92,7 @@ func (k killed) die(t *testing.T, rome, milan *controlPlane, how death, n int) b
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r := &reaper{how: how, left: n, kill: cancel}
-	err := runPlan(ctx, t, k.begin(), r, rome, milan)
+	err := runPlan(ctx, t, k.goal, r, rome, milan)
 	if !r.hasKilled() {
 		if err != nil {
 			t.Fatalf("undisturbed: %v", err)
@@ -112,7 +108,7 @@ func (k killed) die(t *testing.T, rome, milan *controlPlane, how death, n int) b
 // finish runs the plan again, to its end, and once more.
 func (k killed) finish(t *testing.T, rome, milan *controlPlane) {
 	t.Helper()
-	plan := k.begin()
+	plan := k.goal
 	if err := runPlan(t.Context(), t, plan, &reaper{}, rome, milan); err != nil {
 		t.Fatalf("second run: %v", err)
 	}
@@ -125,7 +121,7 @@ func (k killed) finish(t *testing.T, rome, milan *controlPlane) {
 	}
 }
 
-func runPlan(ctx context.Context, t *testing.T, plan planner, r *reaper, planes ...*controlPlane) error {
+func runPlan(ctx context.Context, t *testing.T, goal flows.Goal, r *reaper, planes ...*controlPlane) error {
 	t.Helper()
 	clusters := make([]*kube.Cluster, len(planes))
 	for i, p := range planes {
@@ -140,7 +136,7 @@ func runPlan(ctx context.Context, t *testing.T, plan planner, r *reaper, planes 
 		defer clusters[i].Close()
 	}
 	var last flows.Plan
-	err := engine.Run(ctx, plan, clusters[0], clusters[1], func(e engine.Event) { last = e.Plan }, engine.Options{Timeout: time.Minute})
+	err := engine.Run(ctx, goal, clusters[0], clusters[1], func(e engine.Event) { last = e.Plan }, engine.Options{Timeout: time.Minute})
 	if err == nil && !last.Done() {
 		t.Errorf("the run has ended, and the plan is not done: %+v", last)
 	}

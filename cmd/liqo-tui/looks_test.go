@@ -9,6 +9,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/simulated"
@@ -19,7 +20,7 @@ func TestWatchTellsWhatChanges(t *testing.T) {
 	pair := flowtest.NewPair()
 	p := flows.Defaults()
 	p.ServiceType = "NodePort"
-	if err := engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
+	if err := engine.Run(t.Context(), connect.Goal{Params: p}, pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
 		t.Fatal(err)
 	}
 	pass := func(d time.Duration) {

@@ -29,8 +29,8 @@ func networkCommand(io streams) *cobra.Command {
 type removal struct {
 	name, short, long, done string
 	// next are the commands of "network" that may come next.
-	next [][2]string
-	plan func(flows.RemoveOptions, flows.Facts) flows.Plan
+	next       [][2]string
+	disconnect bool // see [flows.Removal]
 }
 
 func disconnectCommand(io streams, pair *pairFlags) *cobra.Command {
@@ -39,9 +39,9 @@ func disconnectCommand(io streams, pair *pairFlags) *cobra.Command {
 		long: `Remove the gateways of the connection between the local (A) and the remote (B)
 cluster, and wait until they are gone. Each cluster keeps the other's address
 ranges, so network connect restores the connection with the same addresses.`,
-		done: "The gateways are gone.",
-		next: [][2]string{{"connect", "brings them back with the same addresses"}, {"reset", "removes the rest"}},
-		plan: flows.PlanDisconnect,
+		done:       "The gateways are gone.",
+		next:       [][2]string{{"connect", "brings them back with the same addresses"}, {"reset", "removes the rest"}},
+		disconnect: true,
 	}.command(io, pair)
 }
 
@@ -51,7 +51,6 @@ func resetCommand(io streams, pair *pairFlags) *cobra.Command {
 		long: `Remove the connection between the local (A) and the remote (B) cluster, and each
 other's address ranges. Namespaces that liqo-tui did not create stay.`,
 		done: "The clusters are no longer connected. Neither has the other's address ranges any more.",
-		plan: flows.PlanReset,
 	}.command(io, pair)
 }
 
@@ -76,8 +75,7 @@ access to it; then it prints the command for the other admin.`,
 					if err := wrongPeer(o); err != nil {
 						return nil, exit.UsageError{Err: err}
 					}
-					plan := flows.Removing(m.plan, o)
-					return flows.Planner(func(f flows.Facts) flows.Plan { return m.unwaited(wait, plan(f)) }), nil
+					return flows.Removal{RemoveOptions: o, Disconnect: m.disconnect, NoWait: !wait}, nil
 				},
 				done: func(engine.Event) report.Achieved { return m.achieved(pair, o) },
 			}
@@ -103,19 +101,4 @@ func (m removal) achieved(pair *pairFlags, o flows.RemoveOptions) report.Achieve
 		a.Next = append(a.Next, report.NextStep{Command: pair.command("network", n[0]).Add(localOnlyWords(o)...), Why: n[1]})
 	}
 	return a
-}
-
-// unwaited returns the plan. Unless wait is set, it leaves out the waits.
-func (removal) unwaited(wait bool, p flows.Plan) flows.Plan {
-	if wait || p.Failure() != nil {
-		return p
-	}
-	steps := p.Steps[:0:0]
-	for _, s := range p.Steps {
-		if s.Action.Changes() {
-			steps = append(steps, s)
-		}
-	}
-	p.Steps = steps
-	return p
 }

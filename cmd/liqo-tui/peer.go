@@ -65,11 +65,12 @@ To let the remote cluster use the local one's resources too, run it again with
 					return nil, exit.UsageError{Err: err}
 				}
 				c.params.Server, c.params.ForLending = serverOf(c, p), true
-				network, err := c.plan()
+				network, err := c.goal()
+				goal := peer.Goal{Params: p, Network: network, Namespaces: c.params.Namespaces}
 				if noNetwork {
-					network = nil
+					goal.Network = nil
 				}
-				return flows.Planner(func(f flows.Facts) flows.Plan { return peer.Plan(p, network, c.params.Namespaces, f) }), err
+				return goal, err
 			},
 			done: func(e engine.Event) report.Achieved {
 				next := []report.NextStep{{Command: pair.command("unpeer"), Why: "undoes this"}}
@@ -158,7 +159,7 @@ Remote.`,
 					return nil, exit.UsageError{Err: err}
 				}
 				o.Consumer = p.Consumer
-				return peer.Removing(o), nil
+				return peer.Removal{RemoveOptions: o}, nil
 			},
 			done: func(e engine.Event) report.Achieved { return report.Achieved{Text: peer.Unpeered(o, e.Facts)} },
 		}

@@ -65,7 +65,7 @@ func connectMany(ctx context.Context, io streams, file string, local clusterFlag
 		p.pair.image = p.connect.operators[flows.A].Image
 		op := operation{
 			name: "connect", undo: "network reset",
-			goal: func() (flows.Goal, error) { return p.connect.plan() },
+			goal: func() (flows.Goal, error) { return p.connect.goal() },
 			done: func(e engine.Event) report.Achieved { return achieved(p.pair, p.connect.params.Wait, e.Facts) },
 		}
 		return op.run(ctx, io, p.pair, r)

@@ -96,9 +96,9 @@ as a secret. Run it again for a new one.`,
 			}
 			return planUser(&u, peer.User.Invite, wrong...)
 		}
-		op.prepare = func(_ context.Context, a, _ engine.Cluster) error {
+		op.prepare = func(_ context.Context, goal flows.Goal, a, _ engine.Cluster) (flows.Goal, error) {
 			cluster, _ = a.(*kube.Cluster)
-			return nil
+			return goal, nil
 		}
 		op.finish = func(e engine.Event) (err error) {
 			file = cmp.Or(file, fmt.Sprintf("peering-user-%s-at-%s.kubeconfig", u.Consumer, e.Facts.Sides[flows.A].ID))

@@ -80,7 +80,7 @@ func openProgram(ctx context.Context, io streams, g *flags.Global, o *pairFlags,
 func (b *backend) options(io streams, g *flags.Global) tui.Options {
 	return tui.Options{
 		Params: flows.Defaults(), Settings: connectionSettings, HighContrast: g.Theme == flags.Themes[1], ASCII: g.ASCII || report.ASCIIOnly(os.Getenv, runtime.GOOS),
-		Keys: io.settings.Keys, Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.installation,
+		Keys: io.settings.Keys, Command: b.commandLine, InfoCommand: b.infoCommandLine, Install: b.offer.For,
 	}
 }
 

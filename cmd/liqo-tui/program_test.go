@@ -120,7 +120,7 @@ func TestTheCommandLineOfAnInstallation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &backend{image: "example.org/gateway:v1"}
+	b := &backend{offer: install.Offer{Image: "example.org/gateway:v1"}}
 	r := tui.Request{A: flows.ContextRef{Name: "rome"}, B: flows.ContextRef{Name: "milan"}, Params: flows.Defaults()}
 	r.Params.Install[flows.B] = made
 	want := "liqo-tui network connect --context rome --remote-context milan --install --remote-cluster-id milan --image example.org/gateway:v1"

@@ -5,6 +5,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/manifest"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
@@ -37,13 +38,13 @@ so. --all prints all roles that are needed, also those that the user has.
 		if err != nil {
 			return err
 		}
-		plan, clusters := flows.Connecting(p), pair
+		goal, clusters := flows.Goal(connect.Goal{Params: p}), pair
 		observe := func(f flows.Facts, side flows.Side) []rights.Permission {
 			return rights.ToObserve(f.Sides[side].Namespace)
 		}
 		if peers {
-			network, ofNetwork := plan, observe
-			plan = func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{}, network, p.Namespaces, f) }
+			ofNetwork := observe
+			goal = peer.Goal{Network: goal, Namespaces: p.Namespaces}
 			observe = func(f flows.Facts, side flows.Side) []rights.Permission {
 				return append(ofNetwork(f, side), peer.ToObserve(p.Namespaces, f, side)...)
 			}
@@ -60,7 +61,7 @@ so. --all prints all roles that are needed, also those that the user has.
 			return err
 		}
 		defer closeBoth()
-		return manifest.WriteRoles(cmd.Context(), io.out, [2]engine.Cluster{a, b}, plan, observe, all)
+		return manifest.WriteRoles(cmd.Context(), io.out, [2]engine.Cluster{a, b}, goal.Plan, observe, all)
 	}
 	return cmd
 }

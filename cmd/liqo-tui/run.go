@@ -84,8 +84,8 @@ type operation struct {
 	undo string
 	// goal makes the goal from the flags. The error is about the command line.
 	goal func() (flows.Goal, error)
-	// prepare runs before the clusters are observed, except in a dry run; nil if there is nothing to do.
-	prepare func(ctx context.Context, a, b engine.Cluster) error
+	// prepare completes the goal before the run, except in a dry run; nil if there is nothing to do.
+	prepare func(ctx context.Context, goal flows.Goal, a, b engine.Cluster) (flows.Goal, error)
 	// finish runs after the last event, when the plan is done; nil if there is nothing to do.
 	finish func(engine.Event) error
 	// done returns the result, from the last event.
@@ -140,7 +140,7 @@ func (o operation) run(ctx context.Context, io streams, pair *pairFlags, r runFl
 	}
 	defer closeBoth()
 	if o.prepare != nil && r.dryRun == dryRunNone {
-		if err := o.prepare(ctx, a, b); err != nil {
+		if goal, err = o.prepare(ctx, goal, a, b); err != nil {
 			return stopped(ctx, err)
 		}
 	}

@@ -40,12 +40,12 @@ func TestTheOtherClusterHostsTheServerWhereTheDialIsInVain(t *testing.T) {
 			if err := f.Parse(c.flags); err != nil {
 				t.Fatal(err)
 			}
-			plan, err := flags.plan()
+			goal, err := flags.goal()
 			if err != nil {
 				t.Fatal(err)
 			}
 			var said []string
-			err = engine.Run(t.Context(), plan, pair.A, pair.B, func(e engine.Event) {
+			err = engine.Run(t.Context(), goal, pair.A, pair.B, func(e engine.Event) {
 				for _, kept := range e.Plan.Kept {
 					if strings.Contains(kept, "hosts the server now") && !slices.Contains(said, kept) {
 						said = append(said, kept)

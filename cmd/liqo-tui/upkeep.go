@@ -76,15 +76,11 @@ Run it again to continue an interrupted run.`,
 		Example: `  liqo-tui network rotate-keys --context rome --remote-context milan`,
 		Args:    contexts,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var last flows.Plan
 			op := operation{
 				name: "rotate-keys",
-				goal: func() (flows.Goal, error) {
-					plan := rotating()
-					return flows.Planner(func(f flows.Facts) flows.Plan { last = plan(f); return last }), nil
-				},
-				done: func(engine.Event) report.Achieved {
-					return report.Achieved{Text: upkeep.Rotated(last), Next: []report.NextStep{{Command: pair.command("network", "verify"), Why: "sends packets from pod to pod"}}}
+				goal: func() (flows.Goal, error) { return upkeep.Rotation{}, nil },
+				done: func(e engine.Event) report.Achieved {
+					return report.Achieved{Text: upkeep.Rotated(e.Plan), Next: []report.NextStep{{Command: pair.command("network", "verify"), Why: "sends packets from pod to pod"}}}
 				},
 			}
 			return op.run(cmd.Context(), io, pair, r)
@@ -93,21 +89,6 @@ Run it again to continue an interrupted run.`,
 	r.add(cmd)
 	acceptLiqoctl(cmd)
 	return cmd
-}
-
-// rotating returns [upkeep.Rotate] for one run. At the first observation of both
-// clusters without an obstacle, it chooses the keys to replace.
-func rotating() flows.Planner {
-	var rotation *upkeep.Rotation
-	return func(f flows.Facts) flows.Plan {
-		if rotation == nil && len(flows.Obstacles(f)) == 0 {
-			rotation = new(upkeep.StartRotation(f))
-		}
-		if rotation == nil {
-			return upkeep.Rotate(upkeep.Rotation{}, f)
-		}
-		return upkeep.Rotate(*rotation, f)
-	}
 }
 
 func renumberCommand(io streams, pair *pairFlags) *cobra.Command {
@@ -144,20 +125,18 @@ Run it again to continue an interrupted run.`,
 			if len(args) > 0 {
 				p.Peer = wire.ClusterID(args[0])
 			}
-			var last flows.Plan
 			op := operation{
 				name: "renumber", localOnly: p.LocalOnly,
 				goal: func() (flows.Goal, error) {
 					if p.Keep < 0 {
 						return nil, exit.UsageError{Err: errors.New("--keep: want 0 or more")}
 					}
-					plan := renumbering(p)
-					return flows.Planner(func(f flows.Facts) flows.Plan { last = plan(f); return last }), nil
+					return p, nil
 				},
-				done: func(engine.Event) report.Achieved {
-					a := report.Achieved{Text: upkeep.Renumbered(last)}
-					if last.B != "" {
-						a.Next = []report.NextStep{{Command: pair.local.command("info", "peer", string(last.B)), Why: "shows the ranges"}}
+				done: func(e engine.Event) report.Achieved {
+					a := report.Achieved{Text: upkeep.Renumbered(e.Plan)}
+					if e.Plan.B != "" {
+						a.Next = []report.NextStep{{Command: pair.local.command("info", "peer", string(e.Plan.B)), Why: "shows the ranges"}}
 					}
 					return a
 				},
@@ -169,19 +148,4 @@ Run it again to continue an interrupted run.`,
 	cmd.Flags().DurationVar(&p.Keep, "keep", time.Hour, "how long the former ranges work after the change; 0 ends connections that use them")
 	acceptLiqoctl(cmd)
 	return cmd
-}
-
-// renumbering returns [upkeep.Renumber] for one run. At the first observation in
-// which the clusters answer, it chooses the ranges to give up.
-func renumbering(p upkeep.RenumberParams) flows.Planner {
-	var begun *upkeep.Renumbering
-	return func(f flows.Facts) flows.Plan {
-		if begun == nil && f.Sides[flows.A].Problem == nil && (p.LocalOnly || f.Sides[flows.B].Problem == nil) {
-			begun = new(upkeep.StartRenumbering(p, f))
-		}
-		if begun == nil {
-			return upkeep.Renumber(p, upkeep.Renumbering{}, f)
-		}
-		return upkeep.Renumber(p, *begun, f)
-	}
 }

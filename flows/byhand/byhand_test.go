@@ -13,6 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/byhand"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
@@ -138,7 +139,7 @@ func TestEightStepsByHandMakeAConnectionThatAllCommandsSee(t *testing.T) {
 				}
 			}
 			f := flowtest.Facts(rome.pair)
-			if plan := flows.Connecting(flows.Defaults())(f); !plan.Empty() || !plan.Done() {
+			if plan := (connect.Goal{Params: flows.Defaults()}).Plan(f); !plan.Empty() || !plan.Done() {
 				t.Errorf("connect would change it: %s, failure %v", plan.Changes(), plan.Failure())
 			}
 			for _, r := range check.Preflight(flows.Defaults(), f, [2]*rights.Review{}) {

@@ -52,6 +52,26 @@ func (k Kind) Word() string { return strings.ToLower(string(k)) }
 
 func (k Kind) gateway() bool { return k == GatewayServer || k == GatewayClient }
 
+// Creation is the goal of an object on cluster A.
+type Creation struct {
+	Object Object
+	Params flows.Params
+	Open   flows.Fields // the fields that facts decide
+}
+
+// Settle implements [flows.Goal].
+func (c Creation) Settle(f flows.Facts) flows.Goal {
+	if a := f.Sides[flows.A]; c.Open != 0 && a.Problem == nil {
+		f.Sides[flows.B] = flows.ClusterFacts{ID: c.Object.Remote, Software: a.Software}
+		c.Params, _ = c.Params.Decide(c.Open, f)
+		c.Open = 0
+	}
+	return c
+}
+
+// Plan implements [flows.Goal].
+func (c Creation) Plan(f flows.Facts) flows.Plan { return Create(c.Object, c.Params, f) }
+
 // Create makes or changes the object on cluster A, and waits for the values that the other
 // admin needs. It ignores the parts of p that don't matter for this kind.
 func Create(o Object, p flows.Params, f flows.Facts) flows.Plan {

@@ -15,7 +15,7 @@ import (
 // A command that is pasted and then refused, because another program has written the object, is no advice.
 func TestAdviceTakesOverWhatAnotherProgramHasWritten(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	edit := func(o metav1.Object, manager string) {
 		o.SetManagedFields(append(o.GetManagedFields(), metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/simulated"
 )
@@ -14,7 +15,7 @@ import (
 // Advice that has been followed without success does not lead back to the state before it.
 func TestAdviceDoesNotLeadInCircles(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	pair.Join("rome", "milan", func(l *simulated.Link) { l.Closed = true })
 	diagnose := func() (r check.Result, advice string) {
 		pair.TickTo(pair.Now().Add(2 * time.Minute))
@@ -44,24 +45,24 @@ func TestAdviceDoesNotLeadInCircles(t *testing.T) {
 	}
 	p := nodePort()
 	p.Server, p.Wait = flows.A, flows.WaitNone
-	flowtest.MustRun(t, pair, flows.Connecting(p))
+	flowtest.MustRun(t, pair, connect.Goal{Params: p})
 	for _, again := range []string{"after the swap", "after another apply"} {
 		r, advice := diagnose()
 		if r.State != check.Fail || r.Plan != nil || strings.Contains(advice, "--server-location") || strings.Count(advice, "--relay HOST:PORT") == 0 {
 			t.Errorf("%s: got %s %q, %+v and advice\n%s", again, r.State, r.Summary, r.Plan, advice)
 		}
 		p.OtherWay = false
-		flowtest.MustRun(t, pair, flows.Connecting(p))
+		flowtest.MustRun(t, pair, connect.Goal{Params: p})
 	}
 }
 
 // A swap of a connection that works leaves no such memory.
 func TestASwapOfAWorkingConnectionIsNoFailure(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	p := nodePort()
 	p.Server = flows.A
-	flowtest.MustRun(t, pair, flows.Connecting(p))
+	flowtest.MustRun(t, pair, connect.Goal{Params: p})
 	if f := factsOf(pair); f.End(flows.A).OtherWayFailed() {
 		t.Error("the former way counts as failed")
 	}

@@ -15,7 +15,7 @@ import (
 // its own.
 func TestADefinitionThatLacksAFieldIsTheCause(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	older := func(manager string) []flows.DefinitionFacts {
 		return []flows.DefinitionFacts{{Name: "publickeies.networking.liqo.io", Kind: "PublicKey", Manager: manager, Unusable: "in its version v1beta1, field .spec.publicKey is missing or different"}}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/policy"
@@ -454,7 +455,7 @@ func TestDiagnose(t *testing.T) {
 				return check.Diagnose(f, new(before(f)))
 			}
 			pair := flowtest.NewPair()
-			connect(t, pair)
+			connectPair(t, pair)
 			results := diagnose(pair)
 			golden.Compare(t, "diagnose-"+name+".txt", text(results))
 			want := strings.NewReplacer("liqo-tenant-milan", elsewhere[flows.A], "liqo-tenant-rome", elsewhere[flows.B]).Replace(text(results))
@@ -514,7 +515,7 @@ func connectedElsewhere(t *testing.T) *flowtest.Pair {
 	}
 	p := nodePort()
 	p.Namespaces = elsewhere
-	if err := engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
+	if err := engine.Run(t.Context(), connect.Goal{Params: p}, pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []*flowtest.Cluster{pair.A, pair.B} {
@@ -549,7 +550,7 @@ func relayed(f *flows.Facts, clients string) {
 
 func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	at := factsOf(pair).At
 	// look is what both said some seconds after the start, silent since then.
 	look := func(after int, sentA, receivedA, sentB, receivedB uint64) flows.Facts {
@@ -610,7 +611,7 @@ func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
 func TestDiagnoseBelievesNoOldReason(t *testing.T) {
 	for _, reason := range []wire.Reason{wire.ReasonKeyMismatch, wire.ReasonUnresolvable} {
 		pair := flowtest.NewPair()
-		connect(t, pair)
+		connectPair(t, pair)
 		f := factsOf(pair)
 		for side := range f.Sides {
 			c := &f.Sides[side]
@@ -642,7 +643,7 @@ func TestThePortOfTheFabricIsTheGateways(t *testing.T) {
 // Gateways that have fallen silent say what moved since: one look is enough, where both do.
 func TestDiagnoseBelievesBothGatewaysOfTheirSilence(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	f := factsOf(pair)
 	silent := func(c *flows.ClusterFacts, lately wire.Movement) {
 		says(c, f.At, func(r *wire.Report) {
@@ -685,7 +686,7 @@ func TestAClientsClockThatIsBehindIsNamed(t *testing.T) {
 		"they agree":             {time.Second, 2 * time.Second, false},
 	} {
 		pair := flowtest.NewPair()
-		connect(t, pair)
+		connectPair(t, pair)
 		f := factsOf(pair)
 		counts(&f, 21504, 0, 0, 0)
 		f.Sides[flows.A].ClockAhead, f.Sides[flows.B].ClockAhead = c.client, c.server
@@ -710,7 +711,7 @@ func TestAClientsClockThatIsBehindIsNamed(t *testing.T) {
 func TestARangeThatIsNotGivenSaysWhy(t *testing.T) {
 	for _, message := range []string{"no free prefix", "no free prefix; give the operator more ranges: liqo-tui install --pools"} {
 		pair := flowtest.NewPair()
-		connect(t, pair)
+		connectPair(t, pair)
 		f := factsOf(pair)
 		conf := &f.Sides[flows.A].Configurations[0]
 		conf.Status.Conditions = []metav1.Condition{{
@@ -730,7 +731,7 @@ func TestARangeThatIsNotGivenSaysWhy(t *testing.T) {
 func TestAHiddenModeOfCiliumIsNotTheDefault(t *testing.T) {
 	for mode, want := range map[string]check.Outcome{"": check.Pass, "default": check.Pass, "never": check.Pass, "always": check.Inconclusive, policy.HiddenMode: check.Inconclusive} {
 		pair := flowtest.NewPair()
-		connect(t, pair)
+		connectPair(t, pair)
 		f := factsOf(pair)
 		flows.Read(flows.AskPolicies{Side: flows.A}, policy.Facts{CiliumMode: mode}).Store(&f, f.At)
 		if r := find(t, check.Diagnose(f, nil), check.Policies); r.State != want {
@@ -742,7 +743,7 @@ func TestAHiddenModeOfCiliumIsNotTheDefault(t *testing.T) {
 // The operator says which ranges it lacks, and the check has the command for this cluster.
 func TestRangesThatInstallHasToStateAreInTheAdvice(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	for want, operator := range map[string]flows.OperatorFacts{
 		"install --context kind-rome --pod-cidr CIDR --service-cidr CIDR": {Unstated: struct{ Pods, Services bool }{true, true}},
 		"network reset --context kind-rome":                               {KeepsRange: true},
@@ -762,7 +763,7 @@ func TestRangesThatInstallHasToStateAreInTheAdvice(t *testing.T) {
 // of its own cluster: no firewall has to let that address through.
 func TestNoRuleCallsTheServersOwnAddressTheClients(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	for _, own := range []string{"172.18.0.20:61234", "10.244.1.9:61234"} {
 		f := factsOf(pair)
 		f.Sides[flows.B].Nodes = []flows.NodeFacts{node("milan-1", "172.18.0.20", "")}

@@ -17,7 +17,7 @@ import (
 // What has to be open is what the client dials, and what nodes send to their own gateway.
 func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	f := factsOf(pair)
 	node := func(address string) flows.NodeFacts {
 		return flows.NodeFacts{Internal: []netip.Addr{netip.MustParseAddr(address)}}

@@ -13,7 +13,7 @@ import (
 // Milan's gateway is dialled at the address of node milan-1.
 func TestADeadKubeProxyIsTheCauseWhereTheClientDials(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	down := func(f *flows.Facts) { counts(f, 21504, 0, 0, 0) }
 	for name, c := range map[string]struct {
 		change  func(*flows.Facts)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
@@ -25,8 +26,8 @@ import (
 func lentPair(t *testing.T) flows.Facts {
 	t.Helper()
 	pair := flowtest.LiqoPair()
-	network := flows.Connecting(flowtest.NodePort())
-	flowtest.MustRun(t, pair, flows.Planner(func(f flows.Facts) flows.Plan { return peer.Plan(peer.Params{}, network, [2]string{}, f) }))
+	network := connect.Goal{Params: flowtest.NodePort()}
+	flowtest.MustRun(t, pair, peer.Goal{Network: network})
 	pair.Settle()
 	f := flowtest.Facts(pair)
 	m := &f.Sides[flows.A].Lending.Maps[0]

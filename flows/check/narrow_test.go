@@ -10,7 +10,7 @@ import (
 
 func TestANarrowPathIsAWarning(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	for path, want := range map[int]check.Outcome{516: check.Warn, 1279: check.Warn, 1280: check.Pass, 1420: check.Pass} {
 		f := factsOf(pair)
 		for side := range f.Sides {

@@ -38,7 +38,7 @@ func TestAGatewayPastTheNodesRoutesIsFound(t *testing.T) {
 		"of Liqo's, nothing is known": {nil, flows.Liqo, check.Pass, ""},
 	} {
 		pair := flowtest.NewPair()
-		connect(t, pair)
+		connectPair(t, pair)
 		f := factsOf(pair)
 		b := &f.Sides[flows.B]
 		b.Software, b.Nodes = c.software, nil

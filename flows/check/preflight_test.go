@@ -13,6 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
@@ -33,9 +34,9 @@ func nodePort() flows.Params {
 	return p
 }
 
-func connect(t *testing.T, p *flowtest.Pair) {
+func connectPair(t *testing.T, p *flowtest.Pair) {
 	t.Helper()
-	if err := engine.Run(t.Context(), flows.Connecting(nodePort()), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
+	if err := engine.Run(t.Context(), connect.Goal{Params: nodePort()}, p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -52,7 +53,7 @@ func node(name, internal, external string) flows.NodeFacts {
 // nothing.
 func TestAConnectionThatNobodyMeasuresIsNoProofOfReach(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	f := factsOf(pair)
 	if r := find(t, check.Preflight(nodePort(), f, [2]*rights.Review{}), check.Reachability); r.State != check.Pass {
 		t.Errorf("it answers pings: got %s", text([]check.Result{r}))
@@ -107,19 +108,19 @@ func TestPreflight(t *testing.T) {
 		"forbidden": {reviews: [2]*rights.Review{
 			{User: "ada", Missing: []rights.Permission{{Verb: "create", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-milan"}}}, nil,
 		}},
-		"connected": {reviews: may, pair: connect},
+		"connected": {reviews: may, pair: connectPair},
 		"clock-here": {reviews: may, pair: func(t *testing.T, p *flowtest.Pair) {
 			p.A.Be(func(f *flows.ClusterFacts) { f.ClockAhead = -35 * time.Second })
 			p.B.Be(func(f *flows.ClusterFacts) { f.ClockAhead = -34 * time.Second })
-			connect(t, p)
+			connectPair(t, p)
 		}},
 		"clock-there": {reviews: may, pair: func(_ *testing.T, p *flowtest.Pair) {
 			p.A.Be(func(f *flows.ClusterFacts) { f.ClockAhead = 5 * time.Second })
 			p.B.Be(func(f *flows.ClusterFacts) { f.ClockAhead = 65 * time.Second })
 		}},
-		"moved": {reviews: may, pair: connect, params: func(p *flows.Params) { p.Server = flows.A }},
+		"moved": {reviews: may, pair: connectPair, params: func(p *flows.Params) { p.Server = flows.A }},
 		"leftovers": {reviews: may, pair: func(t *testing.T, p *flowtest.Pair) {
-			connect(t, p)
+			connectPair(t, p)
 			live := p.B.Facts().Servers[0]
 			p.B.Terminate(&live)
 			client := p.A.Facts().Clients[0]
@@ -128,12 +129,12 @@ func TestPreflight(t *testing.T) {
 			p.A.Put(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "old", Labels: map[string]string{}}}, elsewhere)
 		}},
 		"namesake": {reviews: may, pair: func(t *testing.T, p *flowtest.Pair) {
-			connect(t, p)
+			connectPair(t, p)
 			p.B.Remove(p.B.Objects()...)
 			p.B.Be(func(f *flows.ClusterFacts) { f.UID = "uid-of-another" })
 		}},
 		"namesake-replaces": {reviews: may, pair: func(t *testing.T, p *flowtest.Pair) {
-			connect(t, p)
+			connectPair(t, p)
 			p.B.Remove(p.B.Objects()...)
 			p.B.Be(func(f *flows.ClusterFacts) { f.UID = "uid-of-another" })
 		}, params: func(p *flows.Params) { p.ReplacePeer = true }},
@@ -278,7 +279,7 @@ func TestViewsArePredicted(t *testing.T) {
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		before[side], _ = check.Views(factsOf(pair), side)
 	}
-	connect(t, pair)
+	connectPair(t, pair)
 	for side, predicted := range before {
 		now, err := check.Views(factsOf(pair), side)
 		if err != nil || len(now) != 2 || len(predicted) != 2 {
@@ -383,7 +384,7 @@ func cidrs(text ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR { return tex
 // What works is no leftover, wherever it is: only what is dead beside it.
 func TestNothingOfATunnelThatWorksIsALeftover(t *testing.T) {
 	p := flowtest.NewPair()
-	connect(t, p)
+	connectPair(t, p)
 	f := flowtest.Facts(p)
 	tenant := render.Tenant{Namespace: "default", Remote: "milan", Name: "second"}
 	f.Sides[flows.A].Configurations = append(f.Sides[flows.A].Configurations, *render.Configuration(tenant, render.Networks{}))

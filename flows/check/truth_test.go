@@ -16,7 +16,7 @@ import (
 // has measured.
 func TestNoCheckPassesForWhatWasNotMeasured(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	began := factsOf(pair).At.Add(-time.Minute)
 	type saying struct {
 		reason   wire.Reason

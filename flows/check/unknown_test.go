@@ -17,7 +17,7 @@ import (
 // None, not read and may not be read are three things.
 func TestNoWarningsPassesOnlyIfSomebodyHasAsked(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	warnings := func(change func(*flows.ClusterFacts)) check.Result {
 		f := factsOf(pair)
 		change(&f.Sides[flows.A])
@@ -47,7 +47,7 @@ func TestNoWarningsPassesOnlyIfSomebodyHasAsked(t *testing.T) {
 // What a user may not see is not said to be missing.
 func TestWhatMayNotBeReadIsNotMissing(t *testing.T) {
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	noPods := func(f *flows.ClusterFacts) { f.Pods = nil }
 	for name, c := range map[string]struct {
 		change func(*flows.ClusterFacts)
@@ -166,7 +166,7 @@ func TestNothingPassesBecauseThePlanIsBlocked(t *testing.T) {
 	}
 	// A node port that is taken fails the plan alone.
 	pair = flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	p := nodePort()
 	p.Server, p.ServiceType, p.NodePort = flows.A, corev1.ServiceTypeNodePort, 40000
 	pair.A.Be(func(f *flows.ClusterFacts) { f.NodePorts = flows.PortRange{From: 30000, To: 32767} })
@@ -194,7 +194,7 @@ func TestAdmissionPassesOnlyForWhatWasTried(t *testing.T) {
 		}
 	}
 	pair := flowtest.NewPair()
-	connect(t, pair)
+	connectPair(t, pair)
 	f = factsOf(pair)
 	f.Tried = new(flows.PlanConnect(nodePort(), f))
 	for _, id := range []string{"LT-P006 A", "LT-P016 A"} {

@@ -345,7 +345,7 @@ func rich(t *testing.T) world {
 			f.UsedPorts = []flows.UsedPort{{Port: 32000, Namespace: "shop", Name: "web"}}
 		})
 	}
-	connect(t, pair)
+	connectPair(t, pair)
 	f := factsOf(pair)
 	for side := range f.Sides {
 		c := &f.Sides[side]

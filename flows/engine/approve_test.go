@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
@@ -93,7 +94,7 @@ func TestARunVerifiesByItself(t *testing.T) {
 	p := flowtest.NewPair()
 	params := flowtest.NodePort()
 	params.Wait = flows.WaitVerified
-	_, err := flowtest.Run(t, p, flows.Connecting(params))
+	_, err := flowtest.Run(t, p, connect.Goal{Params: params})
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedVerify || failed.Step.Hint().String() != "connect with --wait=connected where no pods can be run for it" {
 		t.Errorf("on clusters that can't run probes: got %v, want the step that verifies to have failed", err)

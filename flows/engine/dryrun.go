@@ -31,7 +31,7 @@ func DryRun(ctx context.Context, goal flows.Goal, a, b Cluster, tried bool, o Op
 			return Event{}, err
 		}
 	}
-	return Event{At: facts.At, Started: facts.At, Facts: facts, Plan: p}, nil
+	return Event{At: facts.At, Started: facts.At, Goal: r.goal, Facts: facts, Plan: p}, nil
 }
 
 // try sends the ready steps to the API servers in a dry run.

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
@@ -295,19 +296,19 @@ func (w *walk) connectionLife() []errand {
 	var rotation *upkeep.Rotation
 	life := []errand{
 		{name: "init", plan: flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanInit(p, f) })},
-		{name: "connect", plan: flows.Connecting(p)},
+		{name: "connect", plan: connect.Goal{Params: p}},
 		{name: "invite", alone: true, plan: flows.Planner(func(f flows.Facts) flows.Plan { return invite.PlanInvite(p, "milan", "nonce", f) })},
 		{name: "accept", alone: true, plan: w.accept(p)},
-		{name: "connect", plan: flows.Connecting(moved)},
+		{name: "connect", plan: connect.Goal{Params: moved}},
 		{name: "rotate-keys", plan: flows.Planner(func(f flows.Facts) flows.Plan {
 			if rotation == nil {
 				rotation = new(upkeep.StartRotation(f))
 			}
 			return upkeep.Rotate(*rotation, f)
 		})},
-		{name: "disconnect", delete: true, plan: flows.Removing(flows.PlanDisconnect, removal)},
-		{name: "connect", plan: flows.Connecting(p)},
-		{name: "reset", delete: true, plan: flows.Removing(flows.PlanReset, removal)},
+		{name: "disconnect", delete: true, plan: flows.Removal{RemoveOptions: removal, Disconnect: true}},
+		{name: "connect", plan: connect.Goal{Params: p}},
+		{name: "reset", delete: true, plan: flows.Removal{RemoveOptions: removal}},
 	}
 	life = slices.DeleteFunc(life, func(c errand) bool { return w.r.IntN(2) == 0 })
 	return append(life, errand{name: "last reset", delete: true, plan: flows.Planner(reset)})
@@ -320,22 +321,22 @@ func (w *walk) peeringLife() []errand {
 	peers := func(consumer flows.Side) errand {
 		n := n
 		n.Server = consumer.Other()
-		network := flows.Connecting(n)
+		network := connect.Goal{Params: n}
 		p := peer.Params{Consumer: consumer, CPU: []string{"", "2"}[w.r.IntN(2)]}
-		return errand{name: "peer", plan: flows.Planner(func(f flows.Facts) flows.Plan { return peer.Plan(p, network, [2]string{}, f) })}
+		return errand{name: "peer", plan: peer.Goal{Params: p, Network: network}}
 	}
 	removal := peer.RemoveOptions{KeepNetwork: w.r.IntN(4) == 0}
 	if w.r.IntN(4) == 0 {
 		removal.LocalOnly, removal.Peer = true, "milan"
 	}
 	life := []errand{
-		{name: "connect", plan: flows.Connecting(n)},
+		{name: "connect", plan: connect.Goal{Params: n}},
 		peers(flows.A), peers(flows.B), peers(flows.A),
-		{name: "unpeer", delete: true, plan: peer.Removing(removal)},
-		{name: "unpeer", delete: true, plan: peer.Removing(peer.RemoveOptions{Consumer: flows.B})},
+		{name: "unpeer", delete: true, plan: peer.Removal{RemoveOptions: removal}},
+		{name: "unpeer", delete: true, plan: peer.Removal{RemoveOptions: peer.RemoveOptions{Consumer: flows.B}}},
 	}
 	life = slices.DeleteFunc(life, func(c errand) bool { return w.r.IntN(2) == 0 })
-	return append(life, errand{name: "last unpeer", delete: true, plan: peer.Removing(peer.RemoveOptions{})})
+	return append(life, errand{name: "last unpeer", delete: true, plan: peer.Removal{RemoveOptions: peer.RemoveOptions{}}})
 }
 
 // accept is of an answer that milan's admin may have written.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
@@ -12,8 +13,7 @@ import (
 // killable is what an admin runs, and what was there before.
 type killable struct {
 	past func(t *testing.T, p *flowtest.Pair)
-	// plan is made anew for each run, as by a new process.
-	plan func() flows.Goal
+	goal flows.Goal
 }
 
 func commands() map[string]killable {
@@ -22,23 +22,17 @@ func commands() map[string]killable {
 	changed := flows.Defaults()
 	changed.Port, changed.MTU, changed.Given = 4242, 1300, flows.FieldPort|flows.FieldMTU
 	initial := func(f flows.Facts) flows.Plan { return flows.PlanInit(flowtest.NodePort(), f) }
-	same := func(plan flows.Goal) func() flows.Goal {
-		return func() flows.Goal { return plan }
-	}
-	with := func(p flows.Params) func() flows.Goal {
-		return func() flows.Goal { return flows.Connecting(p) }
-	}
 	alone := flows.RemoveOptions{LocalOnly: true}
 	made := func(t *testing.T, p *flowtest.Pair) { flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort())) }
 	return map[string]killable{
-		"init":             {flowtest.Nothing, same(flows.Planner(initial))},
-		"connect":          {flowtest.Nothing, with(flowtest.NodePort())},
-		"change":           {made, with(changed)},
-		"move the server":  {made, with(moved)},
-		"disconnect":       {made, same(flows.Planner(disconnect))},
-		"reset":            {made, same(flows.Planner(flowtest.Reset))},
-		"reset one side":   {made, func() flows.Goal { return flows.Removing(flows.PlanReset, alone) }},
-		"after disconnect": {func(t *testing.T, p *flowtest.Pair) { made(t, p); flowtest.MustRun(t, p, flows.Planner(disconnect)) }, with(flowtest.NodePort())},
+		"init":             {flowtest.Nothing, flows.Planner(initial)},
+		"connect":          {flowtest.Nothing, connect.Goal{Params: flowtest.NodePort()}},
+		"change":           {made, connect.Goal{Params: changed}},
+		"move the server":  {made, connect.Goal{Params: moved}},
+		"disconnect":       {made, flows.Planner(disconnect)},
+		"reset":            {made, flows.Planner(flowtest.Reset)},
+		"reset one side":   {made, flows.Removal{RemoveOptions: alone}},
+		"after disconnect": {func(t *testing.T, p *flowtest.Pair) { made(t, p); flowtest.MustRun(t, p, flows.Planner(disconnect)) }, connect.Goal{Params: flowtest.NodePort()}},
 	}
 }
 
@@ -53,7 +47,7 @@ func TestKilledAfterEveryWrite(t *testing.T) {
 				c.past(t, p)
 				return p
 			}
-			flowtest.Command{Past: past, Goal: c.plan, World: world}.KilledAnywhere(t, true)
+			flowtest.Command{Past: past, Goal: c.goal, World: world}.KilledAnywhere(t, true)
 		})
 	}
 }

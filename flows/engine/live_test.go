@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -63,7 +64,7 @@ func TestALiveConnectionIsChanged(t *testing.T) {
 			if d := diff(tc.interrupts, plan.Interrupts()); d != "" {
 				t.Errorf("interrupted traffic (-want +got):\n%s", d)
 			}
-			flowtest.MustRun(t, p, flows.Connecting(params))
+			flowtest.MustRun(t, p, connect.Goal{Params: params})
 			servers := p.Side(params.Server).Facts().Servers
 			if len(servers) != 1 || !tc.check(servers[0].Spec) {
 				t.Errorf("the server is %+v", servers)
@@ -75,7 +76,7 @@ func TestALiveConnectionIsChanged(t *testing.T) {
 				t.Errorf("the client dials %s, the server is at %s", dialled(f, params.Server), listened(f, params.Server))
 			}
 			p.Forget()
-			flowtest.MustRun(t, p, flows.Connecting(params))
+			flowtest.MustRun(t, p, connect.Goal{Params: params})
 			if log := p.Log(); len(log) > 0 {
 				t.Errorf("the second run wrote %v", log)
 			}
@@ -113,7 +114,7 @@ func TestConnectingAgainKeepsWhatWasSet(t *testing.T) {
 
 	one := flows.Defaults()
 	one.MTU, one.Given = 1280, flows.FieldMTU
-	flowtest.MustRun(t, p, flows.Connecting(one))
+	flowtest.MustRun(t, p, connect.Goal{Params: one})
 	s := p.A.Facts().Servers[0].Spec
 	if s.MTU != 1280 || *s.Endpoint.NodePort != 31000 || s.Endpoint.Port != 4242 {
 		t.Errorf("after --mtu 1280: %+v", s)
@@ -129,7 +130,7 @@ func TestMovingTheServerKeepsTheRest(t *testing.T) {
 	flowtest.MustRun(t, p, flowtest.Connect(first))
 	move := flows.Defaults()
 	move.Server, move.Given = flows.A, flows.FieldServer
-	flowtest.MustRun(t, p, flows.Connecting(move))
+	flowtest.MustRun(t, p, connect.Goal{Params: move})
 	if s := p.A.Facts().Servers[0].Spec; s.MTU != 1300 || s.Endpoint.Port != 4242 || s.Endpoint.ServiceType != corev1.ServiceTypeNodePort {
 		t.Errorf("the new server is %+v", s)
 	}
@@ -245,14 +246,14 @@ func TestFlagsHaveToFitWhatIsThere(t *testing.T) {
 	if err := params.Validate(); err != nil {
 		t.Errorf("before the clusters are asked: %v", err)
 	}
-	flowtest.MustRun(t, p, flows.Connecting(params))
+	flowtest.MustRun(t, p, connect.Goal{Params: params})
 	if n := p.B.Facts().Servers[0].Spec.Endpoint.NodePort; n == nil || *n != 31234 {
 		t.Errorf("the node port is %v", n)
 	}
 	params = flows.Defaults()
 	params.LoadBalancerIP, params.Given = "203.0.113.9", flows.FieldLoadBalancerIP
 	p.Forget()
-	_, err := flowtest.Run(t, p, flows.Connecting(params))
+	_, err := flowtest.Run(t, p, connect.Goal{Params: params})
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedUsage || failed.Code() != flows.CodeUsage || len(p.Log()) > 0 {
 		t.Errorf("got %v, wrote %v", err, p.Log())

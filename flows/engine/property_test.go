@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -57,9 +58,9 @@ func TestEveryRunEnds(t *testing.T) {
 // admin wants of it.
 type scenario struct {
 	pair     *flowtest.Pair
-	plan     func() flows.Goal // made anew for each run, as by a new process
-	what     []string          // for messages
-	healable bool              // nothing stays in the way once the behaviour is good
+	goal     flows.Goal
+	what     []string // for messages
+	healable bool     // nothing stays in the way once the behaviour is good
 }
 
 func (s *scenario) note(format string, args ...any) {
@@ -78,31 +79,27 @@ func newScenario(r *rand.Rand) *scenario {
 	for range r.IntN(3) {
 		s.trouble(r)
 	}
-	s.plan = s.command(r, params)
+	s.goal = s.command(r, params)
 	return s
 }
 
 // command is what the admin runs.
-func (s *scenario) command(r *rand.Rand, params flows.Params) func() flows.Goal {
-	stateless := func(plan flows.Goal) func() flows.Goal {
-		return func() flows.Goal { return plan }
-	}
-	removal := map[bool]func(flows.RemoveOptions, flows.Facts) flows.Plan{true: flows.PlanReset, false: flows.PlanDisconnect}[r.IntN(2) == 0]
+func (s *scenario) command(r *rand.Rand, params flows.Params) flows.Goal {
+	removal := flows.Removal{Disconnect: r.IntN(2) != 0}
 	switch r.IntN(8) {
 	case 0:
 		s.note("init")
-		return stateless(flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanInit(params, f) }))
+		return flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanInit(params, f) })
 	case 1:
 		s.note("disconnect or reset")
-		return stateless(flows.Planner(func(f flows.Facts) flows.Plan { return removal(flows.RemoveOptions{}, f) }))
+		return removal
 	case 2:
 		s.note("disconnect or reset of one side")
-		return func() flows.Goal {
-			return flows.Removing(removal, flows.RemoveOptions{LocalOnly: true, Peer: "milan"})
-		}
+		removal.LocalOnly, removal.Peer = true, "milan"
+		return removal
 	}
 	s.note("connect %+v", params)
-	return func() flows.Goal { return flows.Connecting(params) }
+	return connect.Goal{Params: params}
 }
 
 func randomParams(r *rand.Rand) flows.Params {
@@ -153,14 +150,14 @@ func (s *scenario) past(r *rand.Rand, params flows.Params) {
 
 // killed is a run of some command that ended after some of its writes.
 func (s *scenario) killed(r *rand.Rand) {
-	plan := s.command(r, randomParams(r))
+	goal := s.command(r, randomParams(r))
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		c := s.pair.Side(side)
 		c.Behave(flowtest.KilledAfter(c.Writes() + r.IntN(6)))
 	}
 	s.note("which was killed")
 	// Whatever it says: it is over.
-	_ = engine.Run(context.Background(), plan(), s.pair.A, s.pair.B, func(engine.Event) {}, engine.Options{Timeout: scenarioTimeout, Now: s.pair.Now})
+	_ = engine.Run(context.Background(), goal, s.pair.A, s.pair.B, func(engine.Event) {}, engine.Options{Timeout: scenarioTimeout, Now: s.pair.Now})
 	for _, c := range []*flowtest.Cluster{s.pair.A, s.pair.B} {
 		c.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
 	}
@@ -272,7 +269,7 @@ func (s *scenario) heal() {
 			}
 		}
 	}
-	if f := s.plan().Plan(s.facts()).Failure(); f != nil {
+	if f := s.goal.Plan(s.facts()).Failure(); f != nil {
 		s.healable = false // for instance the clusters are connected the other way round
 	}
 }
@@ -294,7 +291,7 @@ func (s *scenario) run(t *testing.T) error {
 			cancel(fmt.Errorf("no end after %d events", events))
 		}
 	}
-	err := engine.Run(ctx, s.plan(), s.pair.A, s.pair.B, emit, engine.Options{Timeout: scenarioTimeout, Now: s.pair.Now})
+	err := engine.Run(ctx, s.goal, s.pair.A, s.pair.B, emit, engine.Options{Timeout: scenarioTimeout, Now: s.pair.Now})
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
@@ -306,7 +303,7 @@ func (s *scenario) run(t *testing.T) error {
 func checkEnd(t *testing.T, seed int, s *scenario, err error) flows.FailureKind {
 	t.Helper()
 	if err == nil {
-		if p := s.plan().Plan(s.facts()); !p.Done() {
+		if p := s.goal.Plan(s.facts()); !p.Done() {
 			t.Errorf("seed %d: %q: the run ended well, and this is open: %q", seed, s.what, flowtest.Pending(p))
 		}
 		return 0

@@ -19,6 +19,7 @@ import (
 type Event struct {
 	At      time.Time
 	Started time.Time   // when the run began
+	Goal    flows.Goal  // what the run wants by now
 	Facts   flows.Facts // from which the plan was made
 	Plan    flows.Plan
 	Changes []flows.Change // since the last event
@@ -167,7 +168,7 @@ func Look(ctx context.Context, goal flows.Goal, a, b Cluster) (Event, error) {
 	if err == nil {
 		err = r.failure(p)
 	}
-	return Event{At: facts.At, Started: facts.At, Facts: facts, Plan: p}, err
+	return Event{At: facts.At, Started: facts.At, Goal: r.goal, Facts: facts, Plan: p}, err
 }
 
 func (r *runner) look(ctx context.Context) (flows.Facts, flows.Plan, error) {
@@ -247,7 +248,7 @@ func (r *runner) verify(ctx context.Context, f flows.Facts) (flows.Measurement, 
 }
 
 func (r *runner) send(p flows.Plan, f flows.Facts, at time.Time, changes []flows.Change) {
-	r.emit(Event{At: at, Started: r.started, Facts: f, Plan: p, Changes: changes, Again: maps.Clone(r.again)})
+	r.emit(Event{At: at, Started: r.started, Goal: r.goal, Facts: f, Plan: p, Changes: changes, Again: maps.Clone(r.again)})
 }
 
 // approve asks the clusters and then the admin, before the first change and before changes that the

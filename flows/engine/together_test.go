@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/internal/command"
@@ -33,7 +34,7 @@ func TestTwoRunsAtOnce(t *testing.T) {
 			var errs [2]error
 			for i, params := range []flows.Params{flowtest.NodePort(), tc.second} {
 				both.Go(func() {
-					errs[i] = engine.Run(t.Context(), flows.Connecting(params), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now})
+					errs[i] = engine.Run(t.Context(), connect.Goal{Params: params}, p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now})
 				})
 			}
 			both.Wait()
@@ -43,7 +44,7 @@ func TestTwoRunsAtOnce(t *testing.T) {
 					t.Errorf("run %d: got %v", i+1, err)
 				}
 			}
-			flowtest.MustRun(t, p, flows.Connecting(flowtest.NodePort()))
+			flowtest.MustRun(t, p, connect.Goal{Params: flowtest.NodePort()})
 		})
 	}
 }
@@ -68,7 +69,7 @@ func TestARunThatEndsWithAMeasurement(t *testing.T) {
 			params.Wait = flows.WaitVerified
 			measured := 0
 			var r flowtest.Recorder
-			err := engine.Run(t.Context(), flows.Connecting(params), p.A, p.B, r.Emit, engine.Options{
+			err := engine.Run(t.Context(), connect.Goal{Params: params}, p.A, p.B, r.Emit, engine.Options{
 				Now: p.Now, Measure: func(_ context.Context, f flows.Facts) (flows.Measurement, error) {
 					measured++
 					if c := f.Sides[flows.A].Connections[0].Status.Value; c != "Connected" {
@@ -101,7 +102,7 @@ func TestNoWaitEndsWhenAllIsApplied(t *testing.T) {
 	}
 	params := flowtest.NodePort()
 	params.Wait = flows.WaitNone
-	flowtest.MustRun(t, p, flows.Connecting(params))
+	flowtest.MustRun(t, p, connect.Goal{Params: params})
 	if len(p.A.Facts().PublicKeys) != 1 || len(p.B.Facts().PublicKeys) != 1 {
 		t.Error("not all was applied")
 	}

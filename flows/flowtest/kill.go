@@ -24,8 +24,7 @@ func KilledAfter(n int) func(*Behaviour) {
 // Command is an admin's command, and the state of the clusters before it.
 type Command struct {
 	Past func(*testing.T) *Pair
-	// Goal returns the goal of each run, as in a new process.
-	Goal func() flows.Goal
+	Goal flows.Goal
 	// World returns the facts about a pair that tests compare.
 	World func(*Pair) []string
 	// Then tests something else that must work in the end; nil for no test.
@@ -45,7 +44,7 @@ func (c Command) KilledAnywhere(t *testing.T, together bool) {
 	}
 	whole := prepared()
 	before := [2]int{whole.A.Writes(), whole.B.Writes()}
-	MustRun(t, whole, c.Goal())
+	MustRun(t, whole, c.Goal)
 	whole.Settle()
 	want, writes := c.World(whole), [2]int{len(whole.A.Log()), len(whole.B.Log())}
 	if writes == [2]int{} {
@@ -59,13 +58,13 @@ func (c Command) KilledAnywhere(t *testing.T, together bool) {
 			p := prepared()
 			p.A.Behave(KilledAfter(before[flows.A] + a))
 			p.B.Behave(KilledAfter(before[flows.B] + b))
-			if _, err := Run(t, p, c.Goal()); err != nil && !errors.Is(err, ErrKilled) {
+			if _, err := Run(t, p, c.Goal); err != nil && !errors.Is(err, ErrKilled) {
 				t.Fatalf("killed after %d and %d writes: got %v", a, b, err)
 			}
 			for _, cluster := range []*Cluster{p.A, p.B} {
 				cluster.Behave(func(b *Behaviour) { b.WriteErrors = nil })
 			}
-			if _, err := Run(t, p, c.Goal()); err != nil {
+			if _, err := Run(t, p, c.Goal); err != nil {
 				t.Fatalf("killed after %d and %d writes, then run again: %v", a, b, err)
 			}
 			p.Settle()
@@ -73,7 +72,7 @@ func (c Command) KilledAnywhere(t *testing.T, together bool) {
 				t.Fatalf("killed after %d and %d writes, then run again: got\n%q\nwant\n%q", a, b, got, want)
 			}
 			p.Forget()
-			if _, err := Run(t, p, c.Goal()); err != nil || len(p.Log()) > 0 {
+			if _, err := Run(t, p, c.Goal); err != nil || len(p.Log()) > 0 {
 				t.Fatalf("killed after %d and %d writes, run again, and once more: %v, wrote %v", a, b, err, p.Log())
 			}
 			if c.Then != nil {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
@@ -25,18 +26,18 @@ func installing1(p render.InstallParams) flows.Planner {
 	return func(f flows.Facts) flows.Plan { return install.Plan(p, f) }
 }
 
-func runPlan(t *testing.T, pair *flowtest.Pair, plan flows.Planner, o engine.Options) error {
+func runPlan(t *testing.T, pair *flowtest.Pair, goal flows.Goal, o engine.Options) error {
 	t.Helper()
 	o.Now = pair.Now
-	return engine.Run(t.Context(), plan, pair.A, pair.B, func(engine.Event) {}, o)
+	return engine.Run(t.Context(), goal, pair.A, pair.B, func(engine.Event) {}, o)
 }
 
 func TestAnImageThatNoNodePullsStopsBeforeAnythingIsApplied(t *testing.T) {
-	for name, plan := range map[string]func(*testing.T) flows.Planner{
-		"install": func(*testing.T) flows.Planner {
+	for name, plan := range map[string]func(*testing.T) flows.Goal{
+		"install": func(*testing.T) flows.Goal {
 			return installing1(render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v1"})
 		},
-		"connect": func(t *testing.T) flows.Planner { return flows.Connecting(installing(t)) },
+		"connect": func(t *testing.T) flows.Goal { return connect.Goal{Params: installing(t)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			pair := flowtest.NewPair()
@@ -66,8 +67,8 @@ func TestAnImageThatNobodyCanTryIsInstalled(t *testing.T) {
 	pair.B.Bare()
 	pair.B.Behave(func(b *flowtest.Behaviour) { b.ImageUnknown = "you may not create jobs in default" })
 	var last flows.Plan
-	plan := flows.Connecting(installing(t))
-	if err := runPlan(t, pair, func(f flows.Facts) flows.Plan { last = plan(f); return last }, engine.Options{}); err != nil {
+	plan := connect.Goal{Params: installing(t)}.Plan
+	if err := runPlan(t, pair, flows.Planner(func(f flows.Facts) flows.Plan { last = plan(f); return last }), engine.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	s, _ := last.Step("image-b")
@@ -87,7 +88,7 @@ func TestAPodThatAdmissionRefusesStopsTheInstallation(t *testing.T) {
 	} {
 		pair := flowtest.NewPair()
 		pair.B.Bare()
-		plan := flows.Connecting(installing(t))
+		plan := connect.Goal{Params: installing(t)}.Plan
 		f := flowtest.Facts(pair)
 		var tried flows.Step
 		for range 3 { // other questions come first
@@ -127,7 +128,7 @@ func TestAnImageIsTriedOnceAndOnlyWhereItIsNew(t *testing.T) {
 		}
 		return true, nil
 	}
-	if err := runPlan(t, pair, flows.Connecting(installing(t)), engine.Options{Approve: approve}); err != nil || !approved {
+	if err := runPlan(t, pair, connect.Goal{Params: installing(t)}, engine.Options{Approve: approve}); err != nil || !approved {
 		t.Fatal(err, approved)
 	}
 	if a, b := pair.A.Images(), pair.B.Images(); len(a) != 0 || len(b) != 1 || b[0].Image != "example.org/gateway:v1" {
@@ -177,7 +178,7 @@ func TestTheTrialHasThePodSettingsOfTheOperator(t *testing.T) {
 func TestADryRunPullsNothing(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
-	if _, err := engine.DryRun(t.Context(), flows.Connecting(installing(t)), pair.A, pair.B, true, engine.Options{Now: pair.Now}); err != nil {
+	if _, err := engine.DryRun(t.Context(), connect.Goal{Params: installing(t)}, pair.A, pair.B, true, engine.Options{Now: pair.Now}); err != nil {
 		t.Fatal(err)
 	}
 	if all := pair.A.Images(); len(all) > 0 {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/install"
@@ -51,7 +52,7 @@ func TestConnectingInstallsTheOperatorWhereNothingIs(t *testing.T) {
 					first = &e.Plan
 				}
 			}
-			if err := engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, emit, engine.Options{Now: pair.Now}); err != nil {
+			if err := engine.Run(t.Context(), connect.Goal{Params: p}, pair.A, pair.B, emit, engine.Options{Now: pair.Now}); err != nil {
 				t.Fatal(err)
 			}
 			for _, s := range []flows.Side{flows.A, flows.B} {
@@ -64,7 +65,7 @@ func TestConnectingInstallsTheOperatorWhereNothingIs(t *testing.T) {
 				t.Errorf("got no connection; there is %v", pair.A.Names())
 			}
 			pair.Forget()
-			if err := engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
+			if err := engine.Run(t.Context(), connect.Goal{Params: p}, pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
 				t.Fatal(err)
 			}
 			if log := pair.Log(); len(log) > 0 {
@@ -79,7 +80,7 @@ func TestNothingIsInstalledThatNobodyAskedFor(t *testing.T) {
 	pair.B.Bare()
 	p := installing(t)
 	p.Install[flows.B] = nil
-	err := engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now})
+	err := engine.Run(t.Context(), connect.Goal{Params: p}, pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now})
 	var step *flows.StepError
 	if !errors.As(err, &step) || step.Code() != flows.CodeSoftware {
 		t.Errorf("got %v, want %s", err, flows.CodeSoftware)
@@ -96,7 +97,7 @@ func TestAnInstallationThatWasCutShortIsCompleted(t *testing.T) {
 		pair.B.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = map[int]error{writes: errors.New("killed")} })
 		p := installing(t)
 		run := func() error {
-			return engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now})
+			return engine.Run(t.Context(), connect.Goal{Params: p}, pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now})
 		}
 		_ = run() // it fails, unless there are fewer writes
 		if err := run(); err != nil {
@@ -143,7 +144,7 @@ func TestDefinitionsThatLiqoLeftBehindAreLeftAlone(t *testing.T) {
 	if s, _ := plan.Step("definitions-b"); s.Status != flows.Done || s.Reason != "12 definitions are helm's and stay as they are" {
 		t.Errorf("got %s, %q", s.Status, s.Reason)
 	}
-	flowtest.MustRun(t, pair, flows.Connecting(p))
+	flowtest.MustRun(t, pair, connect.Goal{Params: p})
 	for _, c := range pair.Log() {
 		if strings.HasPrefix(c.Object, "CustomResourceDefinition ") {
 			t.Errorf("%s was %s", c.Object, c.Verb)
@@ -157,7 +158,7 @@ func TestDefinitionsThatLiqoLeftBehindAreLeftAlone(t *testing.T) {
 func TestDefinitionsThatCantBeUsedAreNamedBeforeAnythingIsChanged(t *testing.T) {
 	pair := flowtest.NewPair()
 	leftBehind(t, pair.B, "it does not serve version v1alpha1")
-	_, err := flowtest.Run(t, pair, flows.Connecting(installing(t)))
+	_, err := flowtest.Run(t, pair, connect.Goal{Params: installing(t)})
 	failed, ok := errors.AsType[*flows.StepError](err)
 	if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Code != flows.CodeSoftware || failed.Hint().IsZero() ||
 		failed.Step.Reason != "definition networks.ipam.liqo.io is helm's: it does not serve version v1alpha1" {
@@ -233,7 +234,7 @@ func TestASecondInstallationIsRefused(t *testing.T) {
 			asked, notAsked := installing(t), installing(t)
 			notAsked.Install[flows.B] = nil
 			for _, p := range []flows.Params{asked, notAsked} {
-				err := engine.Run(t.Context(), flows.Connecting(p), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now})
+				err := engine.Run(t.Context(), connect.Goal{Params: p}, pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now})
 				var step *flows.StepError
 				if !errors.As(err, &step) || step.Step.Kind != flows.FailedPreflight || step.Step.Reason != c.reason || step.Hint().String() != c.hint {
 					t.Errorf("got %v, want %q", err, c.reason)
@@ -327,7 +328,7 @@ func TestAHelmReleaseIsLeftToHelm(t *testing.T) {
 	if log := pair.Log(); len(log) > 0 {
 		t.Errorf("it wrote %v", log)
 	}
-	if err := engine.Run(t.Context(), flows.Connecting(installing(t)), pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
+	if err := engine.Run(t.Context(), connect.Goal{Params: installing(t)}, pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now}); err != nil {
 		t.Errorf("connecting: %v", err)
 	}
 }

@@ -8,6 +8,22 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
+// Removal is the goal of cluster A without our operator.
+type Removal struct {
+	// Found is set if there was one of our objects.
+	Found bool
+}
+
+// Settle implements [flows.Goal].
+func (r Removal) Settle(f flows.Facts) flows.Goal {
+	// Before the cluster has answered, each plan has steps.
+	r.Found = r.Found || f.Sides[flows.A].Installation.Asked() && !PlanRemoval(f).Empty()
+	return r
+}
+
+// Plan implements [flows.Goal].
+func (r Removal) Plan(f flows.Facts) flows.Plan { return PlanRemoval(f) }
+
 // PlanRemoval returns the plan that removes our operator from cluster A, with all objects
 // of the installation that have our label. Objects of the same names without our label
 // stay. The CRDs stay, too: their deletion would delete all objects of their kinds, and

@@ -22,6 +22,28 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
+// Invitation is the goal of an end of a connection to which the cluster Peer is invited.
+type Invitation struct {
+	flows.Params
+
+	Open  flows.Fields // the fields that facts decide
+	Peer  wire.ClusterID
+	Nonce string // random
+}
+
+// Settle implements [flows.Goal].
+func (i Invitation) Settle(f flows.Facts) flows.Goal {
+	if i.Open != 0 && f.Sides[flows.A].Problem == nil {
+		f.Sides[flows.B] = flows.ClusterFacts{ID: i.Peer}
+		i.Params, _ = i.Decide(i.Open, f)
+		i.Open = 0
+	}
+	return i
+}
+
+// Plan implements [flows.Goal].
+func (i Invitation) Plan(f flows.Facts) flows.Plan { return PlanInvite(i.Params, i.Peer, i.Nonce, f) }
+
 // PlanInvite makes cluster A's end of a connection with peer, except the parts that need
 // facts of the peer. [NewInvitation] needs a finished plan. The nonce is random; a server
 // that already has a nonce keeps it.

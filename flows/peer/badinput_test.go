@@ -89,7 +89,7 @@ func TestOddClustersDoNotBlockTheNextTry(t *testing.T) {
 		"the consumer's Liqo was away for a day": {
 			past: func(t *testing.T, p *flowtest.Pair) {
 				t.Helper()
-				flowtest.MustRun(t, p, peering(peer.Params{})())
+				flowtest.MustRun(t, p, peering(peer.Params{}))
 				p.Advance(24 * time.Hour)
 				p.A.PutAs("helm", namespace("liqo"), crd)
 			},
@@ -99,7 +99,7 @@ func TestOddClustersDoNotBlockTheNextTry(t *testing.T) {
 		"both were away for longer than a certificate lasts": {
 			past: func(t *testing.T, p *flowtest.Pair) {
 				t.Helper()
-				flowtest.MustRun(t, p, peering(peer.Params{})())
+				flowtest.MustRun(t, p, peering(peer.Params{}))
 				p.Advance(366 * 24 * time.Hour)
 			},
 			refused: "the certificate that milan gave rome has expired", hint: "delete secret liqo-remote-certificate", code: check.Tenant,
@@ -110,7 +110,7 @@ func TestOddClustersDoNotBlockTheNextTry(t *testing.T) {
 		"another way than before": {
 			past: func(t *testing.T, p *flowtest.Pair) {
 				t.Helper()
-				flowtest.MustRun(t, p, peering(peer.Params{})())
+				flowtest.MustRun(t, p, peering(peer.Params{}))
 				p.B.Behave(func(b *flowtest.Behaviour) { b.Lending.Proxy = "10.70.0.9" })
 			},
 			params: peer.Params{InBand: "true"}, says: "only after a restart: kubectl --context kind-rome -n liqo-tenant-milan rollout restart deployment -l liqo.io/virtual-node=milan",
@@ -129,20 +129,20 @@ func TestOddClustersDoNotBlockTheNextTry(t *testing.T) {
 			p := flowtest.LiqoPair()
 			c.past(t, p)
 			if c.refused != "" {
-				_, err := flowtest.Run(t, p, peering(c.params)())
+				_, err := flowtest.Run(t, p, peering(c.params))
 				var failed *flows.StepError
 				if !errors.As(err, &failed) || failed.Code() != c.code || !strings.Contains(err.Error(), c.refused) || !strings.Contains(failed.Hint().String(), c.hint) {
 					t.Fatalf("got %v, hint %q, want %s: %s, hint %s", err, flows.HintOf(err), c.code, c.refused, c.hint)
 				}
 				c.mend(p)
 			}
-			r := flowtest.MustRun(t, p, peering(c.params)())
+			r := flowtest.MustRun(t, p, peering(c.params))
 			if said := strings.Join(r.Events[0].Plan.Kept, "\n"); !strings.Contains(said, c.says) {
 				t.Errorf("the plan says\n%s\nwant %q", said, c.says)
 			}
 			p.Settle()
 			p.Forget()
-			flowtest.MustRun(t, p, peering(peer.Params{})())
+			flowtest.MustRun(t, p, peering(peer.Params{}))
 			if log := p.Log(); len(log) > 0 {
 				t.Errorf("a second run wrote %v", log)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -47,7 +48,7 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 		}, peer.Params{}, check.Lending, "liqo/liqo-webhook on milan is not available", "logs deployment/liqo-webhook"},
 		"another key than before": {func(t *testing.T, p *flowtest.Pair) {
 			t.Helper()
-			flowtest.MustRun(t, p, peering(peer.Params{})())
+			flowtest.MustRun(t, p, peering(peer.Params{}))
 			p.A.Behave(func(b *flowtest.Behaviour) { b.Lending.Reinstalled = true })
 		}, peer.Params{}, check.NewKey, "milan knows rome by another key", "-n liqo-tenant-rome delete tenant/rome secret/liqo-remote-certificate secret/liqo-remote-certificate-milan"},
 		"a namespace of another name": {func(_ *testing.T, p *flowtest.Pair) {
@@ -56,7 +57,7 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 		}, peer.Params{}, flows.CodeNamespace, "does not begin with liqo-tenant-", "--namespace"},
 		"drained": {func(t *testing.T, p *flowtest.Pair) {
 			t.Helper()
-			flowtest.MustRun(t, p, peering(peer.Params{})())
+			flowtest.MustRun(t, p, peering(peer.Params{}))
 			drained := &authv1beta1.Tenant{TypeMeta: metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: "Tenant"}, ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "rome"}}
 			drained.Spec.TenantCondition = authv1beta1.TenantConditionDrained
 			p.B.PutAs("liqoctl", drained)
@@ -84,7 +85,7 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 			c.past(t, p)
 			p.Settle()
 			p.Forget()
-			_, err := flowtest.Run(t, p, peering(c.params)())
+			_, err := flowtest.Run(t, p, peering(c.params))
 			var failed *flows.StepError
 			if !errors.As(err, &failed) || failed.Code() != c.code || !strings.Contains(err.Error(), c.reason) || !strings.Contains(failed.Hint().String(), c.hint) {
 				t.Fatalf("got %v, hint %q, want %s: %s, hint %s", err, flows.HintOf(err), c.code, c.reason, c.hint)
@@ -120,7 +121,7 @@ func TestCordonedTenantStaysCordoned(t *testing.T) {
 	cordoned := &authv1beta1.Tenant{TypeMeta: metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: "Tenant"}, ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "rome"}}
 	cordoned.Spec.TenantCondition = authv1beta1.TenantConditionCordoned
 	p.B.PutAs("liqoctl", cordoned)
-	r := flowtest.MustRun(t, p, peering(peer.Params{CPU: "3"})())
+	r := flowtest.MustRun(t, p, peering(peer.Params{CPU: "3"}))
 	if got := p.B.Facts().Lending.Tenants[0].Spec.TenantCondition; got != authv1beta1.TenantConditionCordoned {
 		t.Errorf("the Tenant is %s", got)
 	}
@@ -140,7 +141,7 @@ func TestPodsLeaveFirst(t *testing.T) {
 	ns := namespace("demo")
 	p.A.PutAs("kubectl", ns)
 	p.A.PutAs("scheduler", pod("away", "milan"), pod("elsewhere", "turin"))
-	r := flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+	r := flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{}))
 	if warned := strings.Join(r.Events[0].Plan.Interrupts(), "\n"); !strings.Contains(warned, "demo/away on milan ends") {
 		t.Errorf("the plan warns %q", warned)
 	}
@@ -164,11 +165,11 @@ func TestANodeIsUncordonedAgain(t *testing.T) {
 	p := peered(t)
 	before := p.A.Writes()
 	p.A.Behave(flowtest.KilledAfter(before + 1))
-	if _, err := flowtest.Run(t, p, unpeering(peer.RemoveOptions{})()); !errors.Is(err, flowtest.ErrKilled) || !p.A.Facts().Lending.Members[0].Spec.Unschedulable {
+	if _, err := flowtest.Run(t, p, unpeering(peer.RemoveOptions{})); !errors.Is(err, flowtest.ErrKilled) || !p.A.Facts().Lending.Members[0].Spec.Unschedulable {
 		t.Fatalf("got %v, want a run that ends after the cordon", err)
 	}
 	p.A.Behave(func(b *flowtest.Behaviour) { b.WriteErrors = nil })
-	flowtest.MustRun(t, p, peering(peer.Params{})())
+	flowtest.MustRun(t, p, peering(peer.Params{}))
 	if p.A.Facts().Lending.Members[0].Spec.Unschedulable {
 		t.Error("the node is still cordoned")
 	}
@@ -179,7 +180,7 @@ func TestANodeIsUncordonedAgain(t *testing.T) {
 func TestAccessGoesLast(t *testing.T) {
 	p := peered(t)
 	p.A.Behave(func(b *flowtest.Behaviour) { b.Lending.NoReplicas = true })
-	_, err := flowtest.Run(t, p, unpeering(peer.RemoveOptions{})())
+	_, err := flowtest.Run(t, p, unpeering(peer.RemoveOptions{}))
 	if err == nil || !strings.Contains(err.Error(), "crdreplicator.liqo.io/resource") {
 		t.Errorf("got %v, want the finalizer named", err)
 	}
@@ -187,7 +188,7 @@ func TestAccessGoesLast(t *testing.T) {
 		t.Error("the Tenant or the Identity is gone before what needs it")
 	}
 	p.A.Behave(func(b *flowtest.Behaviour) { b.Lending.NoReplicas = false })
-	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{}))
 }
 
 // A consumer that was installed again has another key: once the provider has forgotten
@@ -201,7 +202,7 @@ func TestAnotherKey(t *testing.T) {
 			p.B.Remove(o)
 		}
 	}
-	flowtest.MustRun(t, p, peering(peer.Params{})())
+	flowtest.MustRun(t, p, peering(peer.Params{}))
 	l := p.A.Facts().Lending
 	for _, i := range l.Identities {
 		if i.Spec.Type == authv1beta1.ControlPlaneIdentityType && !l.Request.Certifies(i.Spec.AuthParams.SignedCRT) {
@@ -221,7 +222,7 @@ func TestOldAccessDoesNotCount(t *testing.T) {
 			p.B.Remove(o)
 		}
 	}
-	_, err := flowtest.Run(t, p, peering(peer.Params{})())
+	_, err := flowtest.Run(t, p, peering(peer.Params{}))
 	if err == nil || !strings.Contains(err.Error(), "waiting for a certificate of the present key") || len(p.A.Facts().Lending.Identities) > 0 {
 		t.Errorf("got %v, want it to wait for the certificate", err)
 	}
@@ -234,7 +235,7 @@ func TestOurProxyIsWaitedFor(t *testing.T) {
 	for _, c := range []*flowtest.Cluster{p.A, p.B} {
 		c.Be(func(f *flows.ClusterFacts) { f.Software, f.Operator.Peering = flows.Operator, render.PeeringBoth })
 	}
-	plan := peer.Plan(peer.Params{Slice: "false", InBand: "true"}, flows.Connecting(flowtest.NodePort()), [2]string{}, flowtest.Facts(p))
+	plan := peer.Plan(peer.Params{Slice: "false", InBand: "true"}, connect.Goal{Params: flowtest.NodePort()}.Plan, [2]string{}, flowtest.Facts(p))
 	if failed := plan.Failure(); failed != nil {
 		t.Fatalf("it is refused: %+v", failed)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
@@ -50,7 +51,7 @@ func TestTheFormAsksWhetherToLend(t *testing.T) {
 			t.Errorf("the plan says\n%s\nwant %q", said, says)
 		}
 	}
-	r := flowtest.MustRun(t, p, flows.Connecting(params))
+	r := flowtest.MustRun(t, p, connect.Goal{Params: params})
 	if said := strings.Join(r.Events[0].Plan.Kept, "\n"); !strings.Contains(said, "cpu 3") {
 		t.Errorf("the run says\n%s", said)
 	}
@@ -59,7 +60,7 @@ func TestTheFormAsksWhetherToLend(t *testing.T) {
 	}
 	p.Settle()
 	p.Forget()
-	flowtest.MustRun(t, p, flows.Connecting(params))
+	flowtest.MustRun(t, p, connect.Goal{Params: params})
 	if log := p.Log(); len(log) > 0 {
 		t.Errorf("a second run wrote %v", log)
 	}

@@ -9,6 +9,29 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/rights"
 )
 
+// Goal is the goal of two clusters of which one uses resources of the other.
+type Goal struct {
+	Params
+	Network    flows.Goal // the connection; nil: it stays as it is
+	Namespaces [2]string  // see [flows.Params]
+}
+
+// Settle implements [flows.Goal].
+func (g Goal) Settle(f flows.Facts) flows.Goal {
+	if g.Network != nil {
+		g.Network = g.Network.Settle(f)
+	}
+	return g
+}
+
+// Plan implements [flows.Goal].
+func (g Goal) Plan(f flows.Facts) flows.Plan {
+	if g.Network == nil {
+		return Plan(g.Params, nil, g.Namespaces, f)
+	}
+	return Plan(g.Params, g.Network.Plan, g.Namespaces, f)
+}
+
 // Whole implements [flows.Lending].
 func (p *Params) Whole(network func(flows.Facts) flows.Plan, namespaces [2]string, f flows.Facts) flows.Plan {
 	return Plan(*p, network, namespaces, f)

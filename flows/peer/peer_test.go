@@ -15,6 +15,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
@@ -23,27 +24,19 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// planner makes a plan anew for each run, as by a new process.
-type planner func() flows.Goal
-
-// peering plans a peering with its network.
-func peering(p peer.Params) planner {
-	return func() flows.Goal {
-		n := flowtest.NodePort()
-		n.Server, n.Given, n.ForLending = p.Consumer.Other(), flows.FieldServiceType, true
-		network := flows.Connecting(n)
-		return flows.Planner(func(f flows.Facts) flows.Plan { return peer.Plan(p, network, [2]string{}, f) })
-	}
+// peering is a peering with its network.
+func peering(p peer.Params) flows.Goal {
+	n := flowtest.NodePort()
+	n.Server, n.Given, n.ForLending = p.Consumer.Other(), flows.FieldServiceType, true
+	return peer.Goal{Params: p, Network: connect.Goal{Params: n}}
 }
 
-func unpeering(o peer.RemoveOptions) planner {
-	return func() flows.Goal { return peer.Removing(o) }
-}
+func unpeering(o peer.RemoveOptions) flows.Goal { return peer.Removal{RemoveOptions: o} }
 
 func peered(t *testing.T) *flowtest.Pair {
 	t.Helper()
 	p := flowtest.LiqoPair()
-	flowtest.MustRun(t, p, peering(peer.Params{})())
+	flowtest.MustRun(t, p, peering(peer.Params{}))
 	p.Settle()
 	p.Forget()
 	return p
@@ -63,7 +56,7 @@ func difference(want, got any) string { return cmp.Diff(want, got, cmpopts.Equat
 
 func TestPeeringMakesANodeAndASecondRunChangesNothing(t *testing.T) {
 	p := flowtest.LiqoPair()
-	r := flowtest.MustRun(t, p, peering(peer.Params{CPU: "2", Other: []string{"nvidia.com/gpu=1"}})())
+	r := flowtest.MustRun(t, p, peering(peer.Params{CPU: "2", Other: []string{"nvidia.com/gpu=1"}}))
 	f := flowtest.Facts(p)
 	if len(f.Sides[flows.A].Lending.Members) != 1 || len(f.Sides[flows.B].Lending.Members) != 0 {
 		t.Fatalf("got %d and %d virtual nodes, want one on the consumer", len(f.Sides[flows.A].Lending.Members), len(f.Sides[flows.B].Lending.Members))
@@ -94,7 +87,7 @@ func TestPeeringMakesANodeAndASecondRunChangesNothing(t *testing.T) {
 	}
 	p.Settle()
 	p.Forget()
-	flowtest.MustRun(t, p, peering(peer.Params{})())
+	flowtest.MustRun(t, p, peering(peer.Params{}))
 	if log := p.Log(); len(log) > 0 {
 		t.Errorf("a second run with fewer flags wrote %v", log)
 	}
@@ -102,8 +95,8 @@ func TestPeeringMakesANodeAndASecondRunChangesNothing(t *testing.T) {
 
 func TestResourcesChangeAndTheRestStays(t *testing.T) {
 	p := flowtest.LiqoPair()
-	flowtest.MustRun(t, p, peering(peer.Params{CPU: "2", Memory: "3Gi"})())
-	flowtest.MustRun(t, p, peering(peer.Params{CPU: "5"})())
+	flowtest.MustRun(t, p, peering(peer.Params{CPU: "2", Memory: "3Gi"}))
+	flowtest.MustRun(t, p, peering(peer.Params{CPU: "5"}))
 	node := p.A.Facts().Lending.Members[0]
 	if got := fmt.Sprint(node.Status.Allocatable.Cpu(), " ", node.Status.Allocatable.Memory()); got != "5 3Gi" {
 		t.Errorf("got %s, want 5 3Gi", got)
@@ -136,11 +129,11 @@ func TestWithoutNodeSliceOrNetwork(t *testing.T) {
 // proxy has on the consumer, and that stays with the next run.
 func TestInBand(t *testing.T) {
 	p := flowtest.LiqoPair()
-	if _, err := flowtest.Run(t, p, peering(peer.Params{InBand: "true"})()); err == nil || !strings.Contains(err.Error(), "milan has no proxy for --in-band") || len(p.Log()) > 0 {
+	if _, err := flowtest.Run(t, p, peering(peer.Params{InBand: "true"})); err == nil || !strings.Contains(err.Error(), "milan has no proxy for --in-band") || len(p.Log()) > 0 {
 		t.Errorf("without a proxy: got %v, wrote %v", err, p.Log())
 	}
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Lending.Proxy = "10.70.0.9" })
-	flowtest.MustRun(t, p, peering(peer.Params{InBand: "true"})())
+	flowtest.MustRun(t, p, peering(peer.Params{InBand: "true"}))
 	f := flowtest.Facts(p)
 	seen := strings.TrimSuffix(string(f.Sides[flows.A].End("milan").Configuration.Status.Remote.CIDR.External[0]), "0.0/16")
 	want := "http://" + seen + "0.9:8118"
@@ -149,7 +142,7 @@ func TestInBand(t *testing.T) {
 	}
 	p.Settle()
 	p.Forget()
-	flowtest.MustRun(t, p, peering(peer.Params{})())
+	flowtest.MustRun(t, p, peering(peer.Params{}))
 	if log := p.Log(); len(log) > 0 {
 		t.Errorf("a second run without the flag wrote %v", log)
 	}
@@ -157,14 +150,14 @@ func TestInBand(t *testing.T) {
 
 func TestUnpeeringLeavesWhatLiqoKeeps(t *testing.T) {
 	p := peered(t)
-	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{}))
 	p.Settle()
 	want := []string{"A ForeignCluster milan", "B ForeignCluster rome"}
 	if d := difference(want, names(p)); d != "" {
 		t.Errorf("left (-want +got):\n%s", d)
 	}
 	p.Forget()
-	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{}))
 	if log := p.Log(); len(log) > 0 {
 		t.Errorf("a second time: wrote %v", log)
 	}
@@ -179,8 +172,8 @@ func TestTheResultOfUnpeerSaysWhatStays(t *testing.T) {
 		if before {
 			flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
 		}
-		flowtest.MustRun(t, p, peering(peer.Params{})())
-		flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+		flowtest.MustRun(t, p, peering(peer.Params{}))
+		flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{}))
 		p.Settle()
 		if got := peer.Unpeered(peer.RemoveOptions{}, flowtest.Facts(p)); got != want {
 			t.Errorf("connected before: %t: got %q, want %q", before, got, want)
@@ -213,7 +206,7 @@ func TestAResetWaitsForUnpeer(t *testing.T) {
 	if s := flows.PlanDisconnect(flows.RemoveOptions{}, flowtest.Facts(p)).Failure(); s != nil {
 		t.Errorf("disconnect, which can be taken back, is refused: %+v", s)
 	}
-	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{KeepNetwork: true})())
+	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{KeepNetwork: true}))
 	flowtest.MustRun(t, p, flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }))
 }
 
@@ -222,7 +215,7 @@ func TestSecretsThatMayNotBeReadAreNamed(t *testing.T) {
 	p := peered(t)
 	f := flowtest.Facts(p)
 	f.Sides[flows.B].Lending.Unread = []string{"liqo-tenant-oslo", "liqo-tenant-rome"}
-	for name, plan := range map[string]flows.Goal{"peer": peering(peer.Params{})(), "unpeer": unpeering(peer.RemoveOptions{})()} {
+	for name, plan := range map[string]flows.Goal{"peer": peering(peer.Params{}), "unpeer": unpeering(peer.RemoveOptions{})} {
 		s := plan.Plan(f).Failure()
 		if s == nil || s.Code != flows.CodePermission || !strings.Contains(s.Reason, "liqo-tenant-rome") || !strings.Contains(s.Hint().String(), "rbac --peering") {
 			t.Errorf("%s: got %+v, want the namespace and the command", name, s)
@@ -251,7 +244,7 @@ func TestTheWayIsChosen(t *testing.T) {
 			if c.noPods {
 				p.A.Behave(func(b *flowtest.Behaviour) { b.NoPods = "no pods here" })
 			}
-			r := flowtest.MustRun(t, p, peering(c.params)())
+			r := flowtest.MustRun(t, p, peering(c.params))
 			var said string
 			for _, e := range r.Events {
 				s, there := e.Plan.Step("way-a")
@@ -270,7 +263,7 @@ func TestTheWayIsChosen(t *testing.T) {
 			}
 			p.Settle()
 			p.Forget()
-			flowtest.MustRun(t, p, peering(peer.Params{})())
+			flowtest.MustRun(t, p, peering(peer.Params{}))
 			if log := p.Log(); len(log) > 0 || p.A.Asked() != c.asked {
 				t.Errorf("the second run wrote %v, %d pods have tried", log, p.A.Asked())
 			}
@@ -296,7 +289,7 @@ func TestUnpeeringRemovesTheNetworkThatPeerMade(t *testing.T) {
 			t.Helper()
 			moved := flowtest.NodePort()
 			moved.Server, moved.Given = flows.A, flows.FieldServer
-			flowtest.MustRun(t, p, flows.Connecting(moved))
+			flowtest.MustRun(t, p, connect.Goal{Params: moved})
 		}},
 		"its own, to be kept": {keep: true, says: "the network between the clusters stays"},
 		"was there":           {before: ours, says: "it was there before the peering"},
@@ -312,7 +305,7 @@ func TestUnpeeringRemovesTheNetworkThatPeerMade(t *testing.T) {
 			}
 			p.Settle()
 			before := names(p)
-			flowtest.MustRun(t, p, peering(peer.Params{})())
+			flowtest.MustRun(t, p, peering(peer.Params{}))
 			if c.then != nil {
 				c.then(t, p)
 			}
@@ -325,12 +318,12 @@ func TestUnpeeringRemovesTheNetworkThatPeerMade(t *testing.T) {
 			}
 			f := flowtest.Facts(p)
 			f.Sides[flows.B].Unattended = []string{"milan-2"}
-			plan := peer.Removing(peer.RemoveOptions{KeepNetwork: c.keep})(f)
+			plan := peer.Removal{RemoveOptions: peer.RemoveOptions{KeepNetwork: c.keep}}.Plan(f)
 			goes := slices.ContainsFunc(plan.Steps, func(s flows.Step) bool { return strings.HasPrefix(string(s.ID), "gateway-") && s.Status != flows.Done })
 			if said := strings.Join(plan.Kept, "; "); strings.Contains(said, "keep their routes to rome until one is: milan-2") != goes {
 				t.Errorf("it says %q of nodes without an agent; gateways go: %t", said, goes)
 			}
-			r := flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{KeepNetwork: c.keep})())
+			r := flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{KeepNetwork: c.keep}))
 			if said := strings.Join(r.Events[0].Plan.Kept, "; "); !strings.Contains(said, c.says) || c.says == "" && strings.Contains(said, "network") {
 				t.Errorf("it says %q, want %q", said, c.says)
 			}
@@ -343,7 +336,7 @@ func TestUnpeeringRemovesTheNetworkThatPeerMade(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", d)
 			}
 			p.Forget()
-			flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{KeepNetwork: c.keep})())
+			flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{KeepNetwork: c.keep}))
 			if log := p.Log(); len(log) > 0 {
 				t.Errorf("a second time: wrote %v", log)
 			}
@@ -355,20 +348,20 @@ func TestUnpeeringRemovesTheNetworkThatPeerMade(t *testing.T) {
 // network stay.
 func TestBothWays(t *testing.T) {
 	p := peered(t)
-	flowtest.MustRun(t, p, peering(peer.Params{Consumer: flows.B})())
+	flowtest.MustRun(t, p, peering(peer.Params{Consumer: flows.B}))
 	p.Settle()
 	both := flowtest.Facts(p)
 	if len(both.Sides[flows.A].Lending.Members) != 1 || len(both.Sides[flows.B].Lending.Members) != 1 {
 		t.Fatalf("got %v, want a virtual node on each", names(p))
 	}
-	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{}))
 	p.Settle()
 	f := flowtest.Facts(p)
 	if len(f.Sides[flows.A].Lending.Members) != 0 || len(f.Sides[flows.B].Lending.Members) != 1 || len(f.Sides[flows.A].Clients) != 1 {
 		t.Errorf("got %v, want the other virtual node and the network to stay", names(p))
 	}
 	p.Forget()
-	flowtest.MustRun(t, p, peering(peer.Params{Consumer: flows.B})())
+	flowtest.MustRun(t, p, peering(peer.Params{Consumer: flows.B}))
 	if log := p.Log(); len(log) > 0 {
 		t.Errorf("the peering that stays needed %v", log)
 	}
@@ -382,12 +375,12 @@ func TestKilledAfterEveryWrite(t *testing.T) {
 		t.Helper()
 		p := flowtest.LiqoPair()
 		flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
-		flowtest.MustRun(t, p, peering(peer.Params{})())
+		flowtest.MustRun(t, p, peering(peer.Params{}))
 		return p
 	}
 	nothing := func(t *testing.T, p *flowtest.Pair) {
 		t.Helper()
-		flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{})())
+		flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{}))
 		p.Settle()
 		if d := difference([]string{"A ForeignCluster milan", "B ForeignCluster rome"}, names(p)); d != "" {
 			t.Fatalf("left by unpeer (-want +got):\n%s", d)
@@ -418,11 +411,11 @@ func peeredWithGoneProvider(t *testing.T) *flowtest.Pair {
 // again later.
 func TestUnpeeringFromAGoneProvider(t *testing.T) {
 	p := peeredWithGoneProvider(t)
-	_, err := flowtest.Run(t, p, unpeering(peer.RemoveOptions{})())
+	_, err := flowtest.Run(t, p, unpeering(peer.RemoveOptions{}))
 	if err == nil || !strings.Contains(flows.HintOf(err).String(), "--local-only") {
 		t.Errorf("with both: got %v, hint %q, want --local-only named", err, flows.HintOf(err))
 	}
-	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}})())
+	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}}))
 	p.Settle()
 	if d := difference([]string{"ForeignCluster milan"}, p.A.Names()); d != "" {
 		t.Errorf("left (-want +got):\n%s", d)
@@ -438,7 +431,7 @@ func TestUnpeeringFromAGoneConsumer(t *testing.T) {
 	// The admin of milan has milan as cluster A.
 	p.A, p.B = p.B, p.A
 	o := peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}, Consumer: flows.B}
-	flowtest.MustRun(t, p, unpeering(o)())
+	flowtest.MustRun(t, p, unpeering(o))
 	p.Settle()
 	if d := difference([]string{"ForeignCluster rome"}, p.A.Names()); d != "" {
 		t.Errorf("left (-want +got):\n%s", d)
@@ -467,7 +460,7 @@ func TestFailuresAreNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.LiqoPair()
 			p.Side(c.side).Behave(func(b *flowtest.Behaviour) { c.how(&b.Lending) })
-			err := engine.Run(t.Context(), peering(peer.Params{})(), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now, Timeout: 80 * time.Second})
+			err := engine.Run(t.Context(), peering(peer.Params{}), p.A, p.B, func(engine.Event) {}, engine.Options{Now: p.Now, Timeout: 80 * time.Second})
 			var failed *flows.StepError
 			if !errors.As(err, &failed) || !strings.Contains(err.Error(), c.reason) || failed.Code() != c.code || failed.Hint().IsZero() {
 				t.Fatalf("got %v (%s, hint %q), want %s: %s", err, failed.Code(), flows.HintOf(err), c.code, c.reason)
@@ -476,7 +469,7 @@ func TestFailuresAreNamed(t *testing.T) {
 			if name == "denied" || name == "refused" {
 				return // Liqo does not decide again by itself
 			}
-			if _, err := flowtest.Run(t, p, peering(peer.Params{})()); err != nil {
+			if _, err := flowtest.Run(t, p, peering(peer.Params{})); err != nil {
 				t.Errorf("once it works again: %v", err)
 			}
 		})
@@ -514,12 +507,12 @@ func TestUnpeeringEndsWhereTheProviderHasLostWhatAsks(t *testing.T) {
 					f.Software, f.Operator.Peering = flows.Operator, render.PeeringProvider
 				})
 			}
-			plan := unpeering(o)().Plan(flowtest.Facts(p))
+			plan := unpeering(o).Plan(flowtest.Facts(p))
 			step, found := plan.Step(flows.IDOf(flows.A, "namespace-demo-rome"))
 			if found != c.want || found && !strings.Contains(step.Interrupts, "pods that rome runs on milan are deleted") {
 				t.Errorf("the plan deletes the namespace: %t, want %t; it warns %q", found, c.want, step.Interrupts)
 			}
-			flowtest.MustRun(t, p, unpeering(o)())
+			flowtest.MustRun(t, p, unpeering(o))
 			p.Settle()
 			if p.A.Facts().FindNamespace("demo-rome") != nil {
 				t.Error("milan still has namespace demo-rome")
@@ -534,13 +527,13 @@ func TestUnpeeringRefusesToEmptyWhatItCanNotSee(t *testing.T) {
 	for _, kind := range []string{"Pod", "Node", "ForeignCluster"} {
 		f := flowtest.Facts(p)
 		f.Sides[flows.A].Lending.Hidden = map[string]bool{kind: true}
-		failed := unpeering(peer.RemoveOptions{})().Plan(f).Failure()
+		failed := unpeering(peer.RemoveOptions{}).Plan(f).Failure()
 		if failed == nil || failed.Kind != flows.FailedAccess || !strings.Contains(failed.Reason, "of kind "+kind+" on rome") || !strings.Contains(failed.Hint().String(), "rbac --peering") {
 			t.Errorf("%s: got %v", kind, failed)
 		}
 		f.Sides[flows.A].Lending = flowtest.Facts(p).Sides[flows.A].Lending
 		f.Sides[flows.B].Lending.Hidden = map[string]bool{kind: true} // the provider has no virtual node of this peering
-		if failed = unpeering(peer.RemoveOptions{})().Plan(f).Failure(); failed != nil {
+		if failed = unpeering(peer.RemoveOptions{}).Plan(f).Failure(); failed != nil {
 			t.Errorf("%s of the provider: got %v", kind, failed)
 		}
 	}

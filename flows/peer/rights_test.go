@@ -59,7 +59,7 @@ func (r restricted) allowed(action flows.Action, o wire.Object) error {
 func TestAPeeringNeedsNoMoreRightsThanItsFirstPlanSays(t *testing.T) {
 	for name, c := range map[string]struct {
 		past func(*testing.T) *flowtest.Pair
-		plan planner
+		goal flows.Goal
 	}{
 		"peer":                  {func(*testing.T) *flowtest.Pair { return flowtest.LiqoPair() }, peering(peer.Params{CPU: "2"})},
 		"peer the other way":    {peered, peering(peer.Params{Consumer: flows.B})},
@@ -69,7 +69,7 @@ func TestAPeeringNeedsNoMoreRightsThanItsFirstPlanSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := c.past(t)
-			first, err := engine.Look(t.Context(), c.plan(), p.A, p.B)
+			first, err := engine.Look(t.Context(), c.goal, p.A, p.B)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestAPeeringNeedsNoMoreRightsThanItsFirstPlanSays(t *testing.T) {
 					}
 					sides[side] = restricted{p.Side(side), side, may}
 				}
-				return engine.Run(t.Context(), c.plan(), sides[flows.A], sides[flows.B], func(engine.Event) {}, engine.Options{Now: p.Now})
+				return engine.Run(t.Context(), c.goal, sides[flows.A], sides[flows.B], func(engine.Event) {}, engine.Options{Now: p.Now})
 			}
 			if len(rights.Needed(first.Plan, flows.A)) == 0 || run(0) == nil {
 				t.Error("it works without the first of the rights: this test shows nothing")

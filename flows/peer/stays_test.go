@@ -24,7 +24,7 @@ import (
 // report about it, says the same.
 func TestANamespaceThatStaysSaysWhyEverywhere(t *testing.T) {
 	p, left := peered(t), peered(t)
-	flowtest.MustRun(t, left, unpeering(peer.RemoveOptions{})())
+	flowtest.MustRun(t, left, unpeering(peer.RemoveOptions{}))
 	connected := flowtest.NewPair()
 	flowtest.MustRun(t, connected, flowtest.Connect(flowtest.NodePort()))
 	for _, of := range []corev1.NamespaceConditionType{
@@ -75,7 +75,7 @@ func TestANamespaceThatStaysSaysWhyEverywhere(t *testing.T) {
 		}
 		f = flowtest.Facts(left)
 		f.Sides[flows.B].Namespaces = append(f.Sides[flows.B].Namespaces, *twin)
-		for _, s := range unpeering(peer.RemoveOptions{})().Plan(f).Steps {
+		for _, s := range unpeering(peer.RemoveOptions{}).Plan(f).Steps {
 			if s.Status == flows.Waiting {
 				said["unpeer"] += s.Reason
 			}

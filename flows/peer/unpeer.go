@@ -558,14 +558,19 @@ func (r removal) stays() []string {
 	return out
 }
 
-// Removing returns the planning function of one run, which calls [unplan]. The first plan writes the
-// peer's ID into the options, because after the last deletion no object names the peer.
-func Removing(o RemoveOptions) flows.Planner {
-	return func(f flows.Facts) flows.Plan {
-		p := unplan(&o, f)
-		if o.Peer == "" && p.Failure() == nil && len(p.Steps) > 0 {
-			o.Peer = p.B
+// Removal is the goal of two clusters of which one no longer uses resources of the other.
+type Removal struct{ RemoveOptions }
+
+// Settle implements [flows.Goal]. The first plan determines the peer, because after the last deletion no
+// object names the peer.
+func (r Removal) Settle(f flows.Facts) flows.Goal {
+	if r.Peer == "" || r.unmanaged == nil {
+		if p := unplan(&r.RemoveOptions, f); r.Peer == "" && p.Failure() == nil && len(p.Steps) > 0 {
+			r.Peer = p.B
 		}
-		return p
 	}
+	return r
 }
+
+// Plan implements [flows.Goal].
+func (r Removal) Plan(f flows.Facts) flows.Plan { return unplan(&r.RemoveOptions, f) }

@@ -27,6 +27,24 @@ type RenumberParams struct {
 	Peer wire.ClusterID
 	// Keep is the time for which the former ranges still work after the change.
 	Keep time.Duration
+
+	begun *Renumbering // nil until the clusters answer
+}
+
+// Settle implements [flows.Goal]. It chooses the ranges to give up when the clusters answer.
+func (p RenumberParams) Settle(f flows.Facts) flows.Goal {
+	if p.begun == nil && f.Sides[flows.A].Problem == nil && (p.LocalOnly || f.Sides[flows.B].Problem == nil) {
+		p.begun = new(StartRenumbering(p, f))
+	}
+	return p
+}
+
+// Plan implements [flows.Goal].
+func (p RenumberParams) Plan(f flows.Facts) flows.Plan {
+	if p.begun == nil {
+		return Renumber(p, Renumbering{}, f)
+	}
+	return Renumber(p, *p.begun, f)
 }
 
 // Renumbering has the ranges to give up. They are chosen once, at the start of a run. The change is

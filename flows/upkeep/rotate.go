@@ -18,12 +18,28 @@ import (
 
 // Rotation has the gateways' public keys to replace; zero for a key that stays. They are chosen
 // once, at the start of a run. If a side has another key than the chosen one, its key was replaced.
-type Rotation struct{ Old [2]wgtypes.Key }
+// Rotation is the goal of gateways with new keys.
+type Rotation struct {
+	Old   [2]wgtypes.Key
+	begun bool
+}
+
+// Settle implements [flows.Goal]. It chooses the keys when both clusters answer, and nothing prevents
+// the rotation.
+func (r Rotation) Settle(f flows.Facts) flows.Goal {
+	if !r.begun && len(flows.Obstacles(f)) == 0 {
+		r = StartRotation(f)
+	}
+	return r
+}
+
+// Plan implements [flows.Goal].
+func (r Rotation) Plan(f flows.Facts) flows.Plan { return Rotate(r, f) }
 
 // StartRotation chooses the keys that the gateways have now. It continues an unfinished rotation.
 func StartRotation(f flows.Facts) Rotation {
 	c := flows.NewConnection(flows.Params{}, f)
-	var r Rotation
+	r := Rotation{begun: true}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		end := c.Ends[side]
 		if end.Key == nil || !f.Sides[side].Can().RotateKey {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/lending"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
@@ -21,8 +22,8 @@ import (
 func peered(t *testing.T, p peer.Params) *flowtest.Pair {
 	t.Helper()
 	pair := flowtest.LiqoPair()
-	network := flows.Connecting(flowtest.NodePort())
-	flowtest.MustRun(t, pair, flows.Planner(func(f flows.Facts) flows.Plan { return peer.Plan(p, network, [2]string{}, f) }))
+	network := connect.Goal{Params: flowtest.NodePort()}
+	flowtest.MustRun(t, pair, peer.Goal{Params: p, Network: network})
 	pair.Settle()
 	return pair
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
@@ -94,7 +95,7 @@ func (w *wizard) command(g session.Goal) string {
 func (w *wizard) chooseGoal(ctx context.Context) error {
 	words := []string{"disconnect", "reset"}
 	if !w.removal.LocalOnly {
-		_, gateways := flows.Adopt(w.params, w.facts())
+		gateways := connect.Suggested(w.params).Decide(w.facts()).Exists
 		known := w.sides[flows.A].facts.End(w.sides[flows.B].facts.ID).Configuration != nil
 		switch {
 		case gateways:
@@ -200,9 +201,8 @@ func (w *wizard) sayCheck(r check.Result) {
 // each setting.
 func (w *wizard) settings(ctx context.Context) error {
 	w.say("Step 3 of 5: gateway.")
-	adopted, exists := flows.Adopt(w.params, w.facts())
-	w.params = adopted
-	if exists {
+	if decided := connect.Suggested(w.params).Decide(w.facts()); decided.Exists {
+		w.params = decided.Params
 		w.say("%s and %s already have gateways. Settings that you do not change are kept:", w.id(flows.A), w.id(flows.B))
 	} else {
 		if p, ok := w.remembered(); ok {
@@ -258,10 +258,13 @@ func (w *wizard) remembered() (_ flows.Params, ok bool) {
 
 // suggest sets the values that the clusters' facts suggest, unless the command line has a value.
 func (w *wizard) suggest() {
-	for _, f := range w.form() {
-		if f.Auto && !w.params.Given.Has(f.Sets) {
-			why := flows.Suggest(f, &w.params, w.facts())
-			w.say("Suggested %s: %s, because %s.", f.Noun, f.Value(w.params), why)
+	decided := connect.Suggested(w.params).Decide(w.facts())
+	w.params = decided.Params
+	for _, d := range decided.Decisions {
+		for _, f := range w.form() {
+			if f.Name == d.Setting.Name {
+				w.say("Suggested %s: %s, because %s.", f.Noun, f.Value(w.params), d.Why)
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/service"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -16,18 +17,17 @@ import (
 // heartbeat is the longest time without a line while a run waits.
 const heartbeat = 30 * time.Second
 
-func (w *wizard) planner() flows.Planner {
-	if w.exports != nil {
-		return func(f flows.Facts) flows.Plan { return service.Export(*w.exports, f) }
+// wants returns the goal of a run.
+func (w *wizard) wants() flows.Goal {
+	switch {
+	case w.exports != nil:
+		return flows.Planner(func(f flows.Facts) flows.Plan { return service.Export(*w.exports, f) })
+	case w.goal != session.Connect:
+		return flows.Removal{RemoveOptions: w.removal, Disconnect: w.goal == session.Disconnect}
 	}
-	switch w.goal {
-	case session.Disconnect:
-		return func(f flows.Facts) flows.Plan { return flows.PlanDisconnect(w.removal, f) }
-	case session.Reset:
-		return func(f flows.Facts) flows.Plan { return flows.PlanReset(w.removal, f) }
-	case session.Connect:
-	}
-	return flows.Connecting(w.params)
+	g := connect.Suggested(w.params)
+	g.Seen = true
+	return g
 }
 
 // apply writes the plan, asks for approval, and writes the progress of the run.
@@ -53,9 +53,13 @@ func (w *wizard) runOnce(ctx context.Context) error {
 	}
 	began := w.options.Now()
 	var last engine.Event
-	spoken := began
+	spoken, swapped := began, false
 	emit := func(e engine.Event) {
 		w.plan, w.changed = e.Plan, w.changed || flows.Changed(e.Changes)
+		if g, ok := e.Goal.(connect.Goal); ok && g.Swapped != "" && !swapped {
+			swapped = true
+			w.say("In the new plan, %s.", g.Swapped)
+		}
 		for _, r := range engine.Narrate(last, e) {
 			before := last.Started.IsZero() && r.Step.Status == flows.Done // the step was already done before the run
 			if r.Type == engine.RecordPlan || r.Type == engine.RecordStart || before {
@@ -76,7 +80,7 @@ func (w *wizard) runOnce(ctx context.Context) error {
 	}
 	a, b := w.sides[flows.A].open, w.sides[flows.B].open
 	approved := false
-	err := engine.Run(ctx, flows.Planner(w.planner()), a, b, emit, engine.Options{
+	err := engine.Run(ctx, w.wants(), a, b, emit, engine.Options{
 		Timeout: w.options.Timeout, Now: w.options.Now,
 		Approve: func(p flows.Plan) (ok bool, err error) {
 			approved, err = w.approve(ctx, p)

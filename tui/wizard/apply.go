@@ -503,9 +503,5 @@ func (s applyScreen) start(c scene, approved flows.Plan) (applyScreen, tea.Cmd) 
 		Timeout: c.options.Timeout, Now: c.Clock,
 		Approve: func(p flows.Plan) (bool, error) { return covers(approved, p), nil },
 	}
-	plan := c.planFor
-	if c.goal == session.Connect {
-		plan = flows.Connecting(c.params)
-	}
-	return s, tea.Batch(r.drive(flows.Planner(plan), a, b, o), r.next(true))
+	return s, tea.Batch(r.drive(c.wants(), a, b, o), r.next(true))
 }

@@ -48,7 +48,7 @@ func (c scene) picture(t draw.Theme, is view.Verdict) draw.Connection {
 // addresses returns the facts about the addresses of a side's pods.
 func (c scene) addresses(s flows.Side) []draw.Fact {
 	pods, seen := draw.Fact{Label: "pods"}, draw.Fact{Label: "seen as"}
-	views, err := check.Views(flows.Expected(c.wanted, c.facts()), s.Other())
+	views, err := check.Views(flows.Expected(c.wanted.Params, c.facts()), s.Other())
 	if err != nil { // the plan says so
 		return []draw.Fact{pods, seen}
 	}

@@ -48,7 +48,7 @@ type reviewMsg struct {
 
 // evaluate makes the checks with the latest facts.
 func (s preflightScreen) evaluate(c scene) preflightScreen {
-	s.results = check.Preflight(c.wanted, c.facts(), s.reviews)
+	s.results = check.Preflight(c.params, c.facts(), s.reviews)
 	if shown := s.shown(); s.index() < 0 && len(shown) > 0 {
 		// Failed checks come first.
 		i := slices.IndexFunc(shown, func(r check.Result) bool { return r.State == check.Fail })
@@ -289,7 +289,7 @@ func (c scene) sees(s flows.Side) string {
 	if f := c.on(s).Good; f.Installable() && c.wanted.Install[s] != nil {
 		return fmt.Sprintf("The addresses that %s will use for %s's pods are known after the installation.", c.id(s), other)
 	}
-	views, err := check.Views(flows.Expected(c.wanted, c.facts()), s)
+	views, err := check.Views(flows.Expected(c.wanted.Params, c.facts()), s)
 	if err != nil {
 		return fmt.Sprintf("%s has no addresses left for %s: %v.", c.id(s), other, err)
 	}

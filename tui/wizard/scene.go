@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
@@ -15,8 +16,8 @@ type task struct {
 	options session.Options
 	pair    [2]flows.ContextRef // zero: not chosen
 	goal    session.Goal
-	wanted  flows.Params // as the admin wants them
-	params  flows.Params // wanted, completed by existing gateways
+	wanted  connect.Goal // as the admin wants them
+	params  flows.Params // wanted, completed by facts and by existing gateways
 	fixed   bool         // there are gateways
 	Current flows.Plan   // the plan from the latest facts
 	tried   tries
@@ -106,15 +107,22 @@ func (c scene) status(s flows.Side) status {
 	return status{draw.StateMarks[state], state.Word(), why}
 }
 
-func (c scene) planFor(f flows.Facts) flows.Plan {
-	switch c.goal {
-	case session.Disconnect:
-		return flows.PlanDisconnect(c.removal(), f)
-	case session.Reset:
-		return flows.PlanReset(c.removal(), f)
-	case session.Connect:
+// wants returns the goal of a run, with the settings that the plan shows.
+func (c scene) wants() flows.Goal {
+	if c.goal == session.Connect {
+		g := c.wanted
+		g.Params, g.Seen = c.params, true
+		return g
 	}
-	return flows.PlanConnect(c.params, f)
+	return flows.Removal{RemoveOptions: c.removal(), Disconnect: c.goal == session.Disconnect}
+}
+
+// planFor returns the plan to show. The form has already shown which settings of a connection stay.
+func (c scene) planFor(f flows.Facts) flows.Plan {
+	if c.goal == session.Connect {
+		return flows.PlanConnect(c.params, f)
+	}
+	return c.wants().Plan(f)
 }
 
 func (c scene) removal() flows.RemoveOptions {

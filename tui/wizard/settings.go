@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/peer"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
@@ -246,8 +247,8 @@ func (s settingsScreen) suggestion(c scene, f flows.ConnectionSetting) string {
 	if !f.Auto {
 		return ""
 	}
-	why := flows.Suggest(f, &s.draft, c.facts())
-	first, _, _ := strings.Cut(f.Value(s.draft), " ")
+	p, why := connect.Suggestion(f, s.draft, c.facts())
+	first, _, _ := strings.Cut(f.Value(p), " ")
 	return fmt.Sprintf("Suggested: %s, because %s.", first, why)
 }
 

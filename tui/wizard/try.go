@@ -81,7 +81,8 @@ func (w Wizard) takeTrial(e session.Env, msg triedMsg) Wizard {
 	}
 	w.tried.answers, w.tried.reach = msg.answers, msg.reach
 	if w.tried.pair == w.pair && w.Planned(e) {
-		w = w.suggest(e).replan(e)
+		w.wanted.Seen = false
+		w = w.replan(e)
 	}
 	return w
 }

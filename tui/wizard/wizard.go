@@ -13,6 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/address"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -59,7 +60,7 @@ type Wizard struct {
 
 // New returns the wizard with the clusters that the command line names.
 func New(o session.Options) Wizard {
-	w := Wizard{Step: Clusters, task: task{options: o, pair: [2]flows.ContextRef{o.A, o.B}, wanted: o.Params, params: o.Params}}
+	w := Wizard{Step: Clusters, task: task{options: o, pair: [2]flows.ContextRef{o.A, o.B}, wanted: given(o), params: o.Params}}
 	var none flows.ContextRef
 	switch {
 	case o.Start == session.StartDashboard:
@@ -68,6 +69,13 @@ func New(o session.Options) Wizard {
 		w.Step = Plan
 	}
 	return w
+}
+
+// given returns the connection with the settings of the command line.
+func given(o session.Options) connect.Goal {
+	g := connect.Suggested(o.Params)
+	g.Seen = true
+	return g
 }
 
 func (w Wizard) scene(e session.Env) scene { return scene{e, w.task, w.plan.localOnly, w.plan.made} }
@@ -144,7 +152,7 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 		}
 		w.clusters = w.clusters.offer(w.scene(e))
 	case submittedMsg:
-		w.wanted = flows.Params(msg)
+		w.wanted.Params, w.wanted.Seen = flows.Params(msg), true
 		w.Step, w.plan = Plan, planScreen{pinned: true}
 		w = w.replan(e)
 	case editMsg:
@@ -209,8 +217,7 @@ func (w Wizard) goTo(c scene, to move) (Wizard, tea.Cmd) {
 		w.plan = planScreen{localOnly: true, afterRun: w.plan.afterRun, made: w.plan.made}
 		return w.replan(c.Env), nil
 	case goSwapped:
-		w.wanted.Server = w.params.Server.Other()
-		w.wanted.Given |= flows.FieldServer
+		w = w.hostOn(w.params.Server.Other())
 		w.Step, w.plan, w.apply.phase = Plan, planScreen{pinned: true}, phaseNone
 		return w.replan(c.Env), nil
 	case goApply:
@@ -229,6 +236,13 @@ func (w Wizard) goTo(c scene, to move) (Wizard, tea.Cmd) {
 		w.Step, w.visiting = Away, false
 	}
 	return w, nil
+}
+
+// hostOn lets a side host the server, also if facts or existing gateways say otherwise.
+func (w Wizard) hostOn(side flows.Side) Wizard {
+	w.wanted.Server = side
+	w.wanted.Given |= flows.FieldServer
+	return w
 }
 
 // back goes back to the screen from which the present one was opened.
@@ -277,7 +291,7 @@ func (w Wizard) openSettings(e session.Env) Wizard {
 // toLive shows the connection. It forgets wanted settings that were not applied.
 func (w Wizard) toLive(e session.Env) Wizard {
 	w.Step, w.goal, w.plan, w.landed = Live, session.Connect, planScreen{}, true
-	w.wanted = w.options.Params
+	w.wanted = given(w.options)
 	return w.replan(e)
 }
 
@@ -298,24 +312,13 @@ func (w Wizard) toClusters() Wizard {
 func (w Wizard) meet(e session.Env) Wizard {
 	w.goal, w.plan = session.Connect, planScreen{}
 	if w.pair != w.met {
-		w.met, w.wanted, w.form.left = w.pair, w.options.Params, false
-		w = w.remember(e).suggest(e)
+		w.met, w.wanted, w.form.left = w.pair, connect.Suggested(w.options.Params), false
+		w = w.remember(e)
 	}
 	w.Step = Plan
 	if w = w.replan(e); w.Step == Plan {
 		w.Step, w.preflight.selected = Preflight, checkKey{}
 		w.preflight = w.preflight.evaluate(w.scene(e))
-	}
-	return w
-}
-
-// suggest sets the values that the clusters' facts suggest, unless the command line
-// has a value.
-func (w Wizard) suggest(e session.Env) Wizard {
-	for _, f := range flows.Form(w.options.Settings, "", "") {
-		if f.Auto && !w.wanted.Given.Has(f.Sets) {
-			flows.Suggest(f, &w.wanted, w.scene(e).facts())
-		}
 	}
 	return w
 }
@@ -345,9 +348,9 @@ func (w Wizard) onlyMade(e session.Env) Wizard {
 // remedied shows the plan that repairs a connection. The connection keeps its other
 // settings.
 func (w Wizard) remedied(e session.Env, r check.Remedy) Wizard {
-	w.wanted = w.options.Params
+	w.wanted = given(w.options)
 	for _, s := range w.options.ConnectionSettings() {
-		if s.Name == r.Setting && s.Set(&w.wanted, r.Value) == nil {
+		if s.Name == r.Setting && s.Set(&w.wanted.Params, r.Value) == nil {
 			w.wanted.Given |= s.Sets
 		}
 	}
@@ -360,7 +363,8 @@ func (w Wizard) remedied(e session.Env, r check.Remedy) Wizard {
 func (w Wizard) replan(e session.Env) Wizard {
 	facts := w.scene(e).facts()
 	w = w.offerInstallation(facts)
-	w.params, w.fixed = flows.Adopt(w.wanted, facts)
+	decided := w.wanted.Decide(facts)
+	w.params, w.fixed = decided.Params, decided.Exists
 	w.Current = w.scene(e).planFor(facts)
 	w.plan = w.plan.keep(w.Current)
 	c := w.scene(e)
@@ -494,7 +498,7 @@ func (w Wizard) startRun(c scene, approved flows.Plan) (Wizard, tea.Cmd) {
 	var cmd tea.Cmd
 	w.apply, cmd = w.apply.start(c, approved)
 	if c.goal == session.Connect {
-		w.chose = answers{w.pair, w.wanted}
+		w.chose = answers{w.pair, w.wanted.Params}
 	}
 	w.Step = Apply
 	return w, cmd
@@ -539,6 +543,11 @@ func (w Wizard) endRun(e session.Env, err error) (Wizard, tea.Cmd) {
 		w.plan.note = "The clusters have changed since you saw the plan. Nothing was applied: look at the new plan."
 		if w.apply.changed {
 			w.plan.note = "The run stopped: the plan would now delete or replace more than you saw. What was applied stays: look at the new plan."
+		}
+		if g, ok := w.apply.event.Goal.(connect.Goal); ok && g.Swapped != "" {
+			w.plan.note = "In the new plan, " + g.Swapped + ". What was applied stays."
+			w.wanted.ServiceType = g.ServiceType
+			w = w.hostOn(g.Server).replan(e)
 		}
 	case errors.Is(err, context.Canceled):
 		w.apply.phase = phaseStopped
@@ -616,12 +625,11 @@ func (w Wizard) remember(e session.Env) Wizard {
 	if w.options.Answers == nil {
 		return w
 	}
-	if _, exists := flows.Adopt(w.wanted, w.scene(e).facts()); exists {
+	if w.wanted.Decide(w.scene(e).facts()).Exists {
 		return w
 	}
-	p, ok := w.options.Answers(w.pair[flows.A], w.pair[flows.B], w.wanted)
-	if ok {
-		w.wanted = p
+	if p, ok := w.options.Answers(w.pair[flows.A], w.pair[flows.B], w.wanted.Params); ok {
+		w.wanted = connect.Suggested(p)
 		e.Post(session.NoteMsg("The form has what you chose for these clusters the last time."))
 	}
 	return w

@@ -72,16 +72,16 @@ type pair struct {
 	watched     func()       // ends [hasNoGap] of milan
 }
 
-func (w *pair) run(t *testing.T, plan flows.Planner) (changed bool, took time.Duration) {
+func (w *pair) run(t *testing.T, goal flows.Goal) (changed bool, took time.Duration) {
 	t.Helper()
-	return runOn(t, plan, w.rome.cluster(), w.milan.cluster())
+	return runOn(t, goal, w.rome.cluster(), w.milan.cluster())
 }
 
-func runOn(t *testing.T, plan flows.Planner, rome, milan *kube.Cluster) (changed bool, took time.Duration) {
+func runOn(t *testing.T, goal flows.Goal, rome, milan *kube.Cluster) (changed bool, took time.Duration) {
 	t.Helper()
 	began := time.Now()
 	var last flows.Plan
-	err := engine.Run(t.Context(), plan, rome, milan, func(e engine.Event) { last, changed = e.Plan, changed || e.Changed() }, engine.Options{Timeout: patience})
+	err := engine.Run(t.Context(), goal, rome, milan, func(e engine.Event) { last, changed = e.Plan, changed || e.Changed() }, engine.Options{Timeout: patience})
 	if err != nil {
 		var steps []string
 		for _, s := range last.Steps {
@@ -99,7 +99,7 @@ func (w *pair) peer(t *testing.T) (changed bool, took time.Duration) {
 	if p.CPU == "" {
 		p.Slice = "false"
 	}
-	return w.run(t, func(f flows.Facts) flows.Plan { return peer.Plan(p, nil, [2]string{}, f) })
+	return w.run(t, flows.Planner(func(f flows.Facts) flows.Plan { return peer.Plan(p, nil, [2]string{}, f) }))
 }
 
 func tenantIn(p *plane) *authv1beta1.Tenant {
@@ -416,7 +416,7 @@ func (w *pair) testEnd(t *testing.T, before [2][]string) {
 	}
 	_, _ = w.peer(t)
 	w.milan.runDelete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "victim"}})
-	w.run(t, peer.Removing(peer.RemoveOptions{Consumer: flows.A}))
+	w.run(t, peer.Removal{RemoveOptions: peer.RemoveOptions{Consumer: flows.A}})
 	if err := w.consumerClient(t, access).List(t.Context(), &authv1beta1.RenewList{}, client.InNamespace("liqo-tenant-rome")); !apierrors.IsForbidden(err) {
 		t.Errorf("after unpeer: got %v", err)
 	}

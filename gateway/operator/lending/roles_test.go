@@ -48,13 +48,13 @@ func (w *pair) testRoles(t *testing.T) {
 		ada[side] = p.clusterBy(config)
 		p.hidesSecrets(t, config)
 	}
-	if changed, _ := runOn(t, plan, ada[flows.A], ada[flows.B]); !changed {
+	if changed, _ := runOn(t, flows.Planner(plan), ada[flows.A], ada[flows.B]); !changed {
 		t.Error("the first run changed nothing")
 	}
-	if changed, _ := runOn(t, plan, ada[flows.A], ada[flows.B]); changed {
+	if changed, _ := runOn(t, flows.Planner(plan), ada[flows.A], ada[flows.B]); changed {
 		t.Error("the second run changed something")
 	}
-	w.run(t, peer.Removing(peer.RemoveOptions{}))
+	w.run(t, peer.Removal{RemoveOptions: peer.RemoveOptions{}})
 }
 
 // hidesSecrets tests that this access can list only the Secrets of the one peer.

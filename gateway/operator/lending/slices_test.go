@@ -523,7 +523,7 @@ func (w *pair) testSliceRenewal(t *testing.T) {
 
 // testResourcesEnd tests that no object is left on either side.
 func (w *pair) testResourcesEnd(t *testing.T, before [2][]string) {
-	w.run(t, peer.Removing(peer.RemoveOptions{Consumer: flows.A}))
+	w.run(t, peer.Removal{RemoveOptions: peer.RemoveOptions{Consumer: flows.A}})
 	for i, p := range []*plane{w.rome, w.milan} {
 		p.untilLike(t, before[i])
 	}

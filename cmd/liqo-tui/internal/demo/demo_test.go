@@ -15,6 +15,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/service"
@@ -226,7 +227,7 @@ func TestTheFirstFaultIsMendedByItsRemedy(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if err := engine.Run(ctx, flows.Connecting(p), a, b, func(engine.Event) {}, engine.Options{Now: w.Now}); err != nil {
+	if err := engine.Run(ctx, connect.Goal{Params: p}, a, b, func(engine.Event) {}, engine.Options{Now: w.Now}); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.state("paris", "edge-07"); got != flows.StateConnected {
@@ -276,7 +277,7 @@ func TestPeersOfOneRangeAreSeenApart(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if err := engine.Run(ctx, flows.Connecting(p), clusters[0], clusters[1], func(engine.Event) {}, engine.Options{Now: w.Now}); err != nil {
+	if err := engine.Run(ctx, connect.Goal{Params: p}, clusters[0], clusters[1], func(engine.Event) {}, engine.Options{Now: w.Now}); err != nil {
 		t.Fatal(err)
 	}
 	after, err := engine.Observe(t.Context(), clusters[0], clusters[1], w.Now)
