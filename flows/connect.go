@@ -334,7 +334,10 @@ func (c Connection) Remapped(side Side) Step {
 		s.Reason, s.Code = "the operator has assigned no addresses yet"+ConditionOf(conf), CodeRemapping
 	default:
 		s.Status = Done
-		s.Reason = fmt.Sprintf("sees pods %s as %s", Joined(conf.Spec.Remote.CIDR.Pod), Joined(conf.Status.Remote.CIDR.Pod))
+		own, seen := Joined(conf.Spec.Remote.CIDR.Pod), Joined(conf.Status.Remote.CIDR.Pod)
+		if s.Reason = fmt.Sprintf("sees pods %s as %s", own, seen); own == seen {
+			s.Reason = "pods keep their addresses"
+		}
 	}
 	return s
 }

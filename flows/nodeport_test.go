@@ -50,7 +50,7 @@ func TestANodePortThatIsNotGivenOutIsRefusedBeforeAnythingIsChanged(t *testing.T
 func TestAConnectionThatRecoversIsTold(t *testing.T) {
 	now := flowtest.Epoch()
 	r := flows.Reading{Role: flows.RoleClient, Exists: true, Value: "Connected", Reported: true, At: now, Loss: 0.966, Since: now.Add(-8 * time.Second)}
-	if state, why := r.State(now.Add(time.Second)); state != flows.StateDegraded || why != "recovering: at the last report pings had been answered again for 8s, and 96.6% of the last minute's were lost" {
+	if state, why := r.State(now.Add(time.Second)); state != flows.StateRecovering || why != "back for 9s" {
 		t.Errorf("got %s: %s", state, why)
 	}
 	r.Since = now.Add(-2 * time.Minute)

@@ -24,6 +24,7 @@ const (
 	StateConnecting   EndState = "connecting"    // the peer's gateway has never answered
 	StateConnected    EndState = "connected"     // the peer's gateway answers pings; this says nothing about pods
 	StateDegraded     EndState = "degraded"      // the peer's gateway answers, but pings are lost or nodes have a problem
+	StateRecovering   EndState = "recovering"    // the peer's gateway answers again; pings lost before still count
 	StateDown         EndState = "down"          // the peer's gateway answered before, but does not now
 	StateStale        EndState = "stale"         // the last report is too old to say how it is now
 	StateUnknown      EndState = "unknown"       // the Connection has a value that this program doesn't know
@@ -38,7 +39,9 @@ func (s EndState) Word() string {
 }
 
 // Works reports whether packets pass between the gateways.
-func (s EndState) Works() bool { return s == StateConnected || s == StateDegraded }
+func (s EndState) Works() bool {
+	return s == StateConnected || s == StateDegraded || s == StateRecovering
+}
 
 // degradedLoss is the share of lost pings above which a connection is degraded. Of the thirty pings of a
 // minute, one may be lost, but not two.
@@ -225,8 +228,11 @@ func (r Reading) claim(now time.Time) (state EndState, why string) {
 		if r.NodeProblem != "" {
 			return StateDegraded, "connected, but not all nodes are as they should be: " + r.NodeProblem
 		}
+		if r.Lossy() && !r.Since.IsZero() && r.At.Sub(r.Since) < lossWindow {
+			return StateRecovering, "back for " + max(0, now.Sub(r.Since)).Round(time.Second).String()
+		}
 		if r.Lossy() {
-			return StateDegraded, r.lossText()
+			return StateDegraded, fmt.Sprintf("connected, but %.3g%% of the pings are lost", r.Loss*100)
 		}
 		return StateConnected, why
 	case networkingv1beta1.Connecting:
@@ -247,18 +253,6 @@ func (r Reading) claim(now time.Time) (state EndState, why string) {
 
 // lossWindow is the time before a report in which a gateway counts lost pings.
 const lossWindow = time.Minute
-
-// lossText describes lost pings. After an outage, pings of the last minute still count as lost. Then the text
-// says that the connection recovers.
-func (r Reading) lossText() string {
-	if r.Recovering() {
-		return fmt.Sprintf("recovering: at the last report pings had been answered again for %s, and %.3g%% of the last minute's were lost", max(0, r.At.Sub(r.Since)).Round(time.Second), r.Loss*100)
-	}
-	return fmt.Sprintf("connected, but %.3g%% of the pings are lost", r.Loss*100)
-}
-
-// Recovering reports whether pings lost in the latest outage still count as lost.
-func (r Reading) Recovering() bool { return !r.Since.IsZero() && r.At.Sub(r.Since) < lossWindow }
 
 // meaning explains the value of a Connection if its gateway reports nothing else, as Liqo's gateways do.
 func (r Reading) meaning() string {

@@ -161,7 +161,7 @@ type StepError struct {
 }
 
 func (e *StepError) Error() string {
-	return fmt.Sprintf("%s %s: %s: %s", e.Step.Side, e.Cluster, e.Step.Title, e.Step.Reason)
+	return fmt.Sprintf("%s: %s: %s", e.Cluster, e.Step.Title, e.Step.Reason)
 }
 
 func (e *StepError) Unwrap() error { return e.Cause }

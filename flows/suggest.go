@@ -31,27 +31,31 @@ func SuggestServer(f Facts) (Side, string) {
 		}
 	}
 	a, b := reachable(f.Sides[A]), reachable(f.Sides[B])
+	nameA, nameB := f.Sides[A].inShort(), f.Sides[B].inShort()
 	switch {
 	case a.rank > b.rank:
-		return A, fmt.Sprintf("%s, and %s", a.why, b.why)
+		return A, a.why(nameA) + ", and " + b.why(nameB)
 	case b.rank > a.rank:
-		return B, fmt.Sprintf("%s, and %s", b.why, a.why)
+		return B, b.why(nameB) + ", and " + a.why(nameA)
+	case a.says == b.says:
+		return B, "either would do: " + a.why("both clusters")
 	}
-	return B, fmt.Sprintf("it is the default (%s; %s)", a.why, b.why)
+	return B, "either would do: " + a.why(nameA) + ", and " + b.why(nameB)
 }
 
 // reach describes how likely it is that a cluster can be reached from outside.
 type reach struct {
 	rank int
-	why  string
+	says string // a clause about the cluster, with %s for its name
 }
+
+func (r reach) why(name string) string { return strings.Replace(r.says, "%s", name, 1) }
 
 // rankPrivate is the rank of clusters that, as far as we know, can't be dialled from another
 // network.
 const rankPrivate = 1
 
 func reachable(c ClusterFacts) reach {
-	name := c.inShort()
 	external, public := false, false
 	for _, n := range c.Nodes {
 		external = external || len(n.External) > 0
@@ -61,15 +65,15 @@ func reachable(c ClusterFacts) reach {
 	}
 	switch {
 	case c.LoadBalancers.Answered > 0:
-		return reach{4, fmt.Sprintf("load balancers of %s get addresses", name)}
+		return reach{4, "load balancers of %s get addresses"}
 	case public:
-		return reach{3, fmt.Sprintf("nodes of %s have public addresses", name)}
+		return reach{3, "nodes of %s have public addresses"}
 	case external:
-		return reach{2, fmt.Sprintf("nodes of %s have external addresses", name)}
+		return reach{2, "nodes of %s have external addresses"}
 	case len(c.Nodes) == 0:
-		return reach{rankPrivate, fmt.Sprintf("the nodes' addresses of %s are not known", name)}
+		return reach{rankPrivate, "the nodes' addresses of %s are not known"}
 	}
-	return reach{rankPrivate, fmt.Sprintf("nodes of %s have private addresses only", name)}
+	return reach{rankPrivate, "nodes of %s have private addresses only"}
 }
 
 // inShort returns the cluster's name in sentences: its ID, or else its context. A suggestion does

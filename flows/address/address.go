@@ -47,7 +47,7 @@ func Parse(text, namespace string) (Target, error) {
 	}
 	kind, name, _ := strings.Cut(text, "/")
 	if kinds[kind] == "" || name == "" || strings.ContainsAny(name, "/ ") {
-		return Target{}, fmt.Errorf("%q: want pod/NAME, service/NAME or an IP address", text)
+		return Target{}, fmt.Errorf("%q is not pod/NAME, service/NAME or an IP address", text)
 	}
 	return Target{Kind: kinds[kind], Namespace: namespace, Name: name}, nil
 }

@@ -97,7 +97,7 @@ func (v View) String() string {
 		return fmt.Sprintf("%s %s as a range that Liqo chooses", v.Use, v.Real)
 	}
 	if v.Real == v.Remapped {
-		return fmt.Sprintf("%s %s as they are", v.Use, v.Real)
+		return fmt.Sprintf("%s %s under the same addresses", v.Use, v.Real)
 	}
 	return fmt.Sprintf("%s %s as %s", v.Use, v.Real, v.Remapped)
 }

@@ -12,9 +12,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Outcome is the outcome of a check.
@@ -45,6 +47,7 @@ type Result struct {
 	// Sides are the cluster or clusters of the check; if Directed, from the first to the second.
 	Sides    []flows.Side
 	Directed bool
+	Names    [2]wire.ClusterID // of both clusters
 	State    Outcome
 	// Summary is the finding, as one sentence.
 	Summary string
@@ -87,15 +90,31 @@ func (r Result) plannedWith(setting, value, means string) Result {
 	return r
 }
 
-// Where names the sides: "A", "A,B" or "A→B".
+// Where names the cluster of the check, or both if it is directed.
 func (r Result) Where() string {
 	switch {
 	case len(r.Sides) == 1:
-		return r.Sides[0].String()
+		return string(r.Names[r.Sides[0]])
 	case r.Directed:
-		return r.Sides[0].String() + "→" + r.Sides[1].String()
+		return string(r.Names[r.Sides[0]] + " → " + r.Names[r.Sides[1]])
 	}
-	return "A,B"
+	return "both"
+}
+
+// Column returns the width of a column for [Result.Where].
+func Column(results []Result) (width int) {
+	for _, r := range results {
+		width = max(width, utf8.RuneCountInString(r.Where()))
+	}
+	return width
+}
+
+// withNames sets the names of the clusters.
+func withNames(results []Result, f flows.Facts) []Result {
+	for i := range results {
+		results[i].Names = [2]wire.ClusterID{f.Sides[flows.A].Name(), f.Sides[flows.B].Name()}
+	}
+	return results
 }
 
 // Worst returns the worst outcome of results: Fail, then Warn, Measuring, Inconclusive. Skipped does not

@@ -11,6 +11,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 )
 
 // text writes results as lines, with what stands behind those that didn't pass.
@@ -21,7 +22,7 @@ func text(results []check.Result) string {
 		if r.Root {
 			root = "  ROOT CAUSE"
 		}
-		fmt.Fprintf(&b, "%-12s %s %-3s  %s: %s%s\n", r.State, r.ID, r.Where(), r.Title, r.Summary, root)
+		fmt.Fprintf(&b, "%-12s %s %-3s  %s: %s%s\n", r.State, r.ID, sideOf(r), r.Title, r.Summary, root)
 		for _, e := range r.Evidence {
 			fmt.Fprintf(&b, "             · %s\n", e)
 		}
@@ -76,5 +77,32 @@ func TestEveryCodeHasItsExplanation(t *testing.T) {
 	}
 	if _, ok := check.Explain("LT-E999"); ok {
 		t.Error("a code that does not exist is explained")
+	}
+}
+
+// sideOf names the sides of a result: "A", "A,B" or "A→B".
+func sideOf(r check.Result) string {
+	switch {
+	case len(r.Sides) == 1:
+		return r.Sides[0].String()
+	case r.Directed:
+		return r.Sides[0].String() + "→" + r.Sides[1].String()
+	}
+	return "A,B"
+}
+
+// Who reads results knows clusters by their names.
+func TestResultsNameTheClusters(t *testing.T) {
+	pair := flowtest.NewPair()
+	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))
+	where := map[string]string{"A": "rome", "B": "milan", "A,B": "both", "A→B": "rome → milan", "B→A": "milan → rome"}
+	results := check.Diagnose(flowtest.Facts(pair), nil)
+	for _, r := range results {
+		if got := r.Where(); got != where[sideOf(r)] {
+			t.Errorf("%s: got %q of %s", r.ID, got, sideOf(r))
+		}
+	}
+	if got := check.Column(results); got != len("rome > milan") {
+		t.Errorf("got a column of %d cells", got)
 	}
 }

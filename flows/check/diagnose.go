@@ -71,7 +71,7 @@ func Diagnose(f flows.Facts, earlier *flows.Facts) []Result {
 	results = extend(results, leftChecks(), in, in.reportsUnowned)
 	in.shared = sharedServices(f)
 	results = extend(results, exchangeChecks(), in, in.exchange)
-	return extend(results, serviceChecks(), in, in.firstExchanges)
+	return withNames(extend(results, serviceChecks(), in, in.firstExchanges), f)
 }
 
 // Verdict returns the verdict of [view.Together] about a connection. If this verdict is healthy and one of
@@ -477,7 +477,7 @@ func (in diagnosis) fresh(side flows.Side) Result {
 	case in.cause(side) == wire.ReasonMisconfigured:
 		return result(Fail, r.Message, command.Hintf("change what the message names, then run: %s", in.connect()))
 	}
-	return pass(fmt.Sprintf("%s ago: %s", in.facts.At.Sub(r.At).Round(time.Second), cmp.Or(r.Message, string(r.Value))))
+	return pass(in.facts.At.Sub(r.At).Round(time.Second).String() + " ago")
 }
 
 func (in diagnosis) notRead() Result {
@@ -574,12 +574,13 @@ func pathMTU(r [2]flows.Reading) int {
 func (in diagnosis) loss(side flows.Side) Result {
 	r := in.readings[side]
 	share, known := r.Lost()
+	state, _ := r.State(in.facts.At)
 	switch {
 	case !r.Reported:
 		return result(Inconclusive, "lost pings are not reported by Liqo's gateway")
 	case !known:
 		return result(Inconclusive, "no ping was answered yet")
-	case r.Lossy() && r.Recovering():
+	case state == flows.StateRecovering:
 		return result(Warn, fmt.Sprintf("%.3g%% of the last minute's pings were lost, before they were answered again", share*100), command.Text("wait: after a minute of answers the lost ones no longer count"))
 	case r.Lossy():
 		return result(Fail, fmt.Sprintf("%.3g%% of the last minute's pings are lost", share*100), command.Text("look at the links between the clusters, and at the load of the gateways' nodes"))

@@ -466,7 +466,7 @@ func TestDiagnose(t *testing.T) {
 			for _, r := range results {
 				testPlan(t, factsOf(pair), r)
 				if r.Root {
-					roots = append(roots, string(r.ID)+" "+r.Where())
+					roots = append(roots, string(r.ID)+" "+sideOf(r))
 				}
 			}
 			if got, want := strings.Join(roots, "; "), strings.Join(tc.roots, "; "); got != want {
@@ -602,7 +602,7 @@ func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
 		t.Errorf("packets arrived while the tunnel worked: got %s", text([]check.Result{r}))
 	}
 	r := find(t, check.Diagnose(since(now, 80), new(look(89, 9000, 8000, 8000, 9000))), check.UDPPath)
-	if r.State != check.Fail || r.Where() != "A→B" || !r.Root || !strings.Contains(r.Evidence[0], "in the last 11s rome sent 900 bytes, milan received 0") {
+	if r.State != check.Fail || sideOf(r) != "A→B" || !r.Root || !strings.Contains(r.Evidence[0], "in the last 11s rome sent 900 bytes, milan received 0") {
 		t.Errorf("with an earlier look: got %s", text([]check.Result{r}))
 	}
 }
@@ -665,7 +665,7 @@ func TestDiagnoseBelievesBothGatewaysOfTheirSilence(t *testing.T) {
 		silent(&f.Sides[flows.A], c.a)
 		silent(&f.Sides[flows.B], c.b)
 		for _, r := range check.Diagnose(f, nil) {
-			if want, ok := c.want[r.Where()]; r.ID == check.UDPPath && ok && r.State != want {
+			if want, ok := c.want[sideOf(r)]; r.ID == check.UDPPath && ok && r.State != want {
 				t.Errorf("%s: want %s, got %s", name, want, text([]check.Result{r}))
 			}
 			if r.Root && (r.ID != check.UDPPath || !c.root) {

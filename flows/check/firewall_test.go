@@ -82,7 +82,7 @@ func TestBothEndsAreToldOfTogether(t *testing.T) {
 	} {
 		var got []string
 		for _, r := range check.Together(c.results) {
-			got = append(got, r.Where())
+			got = append(got, sideOf(r))
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("got %q, want %q", got, c.want)

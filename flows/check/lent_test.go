@@ -45,7 +45,7 @@ func TestAPeeringThatIsFinePasses(t *testing.T) {
 	results := ofLending(check.Diagnose(f, nil))
 	var got []string
 	for _, r := range results {
-		got = append(got, strings.Join([]string{string(r.ID), r.Where(), r.State.String(), r.Summary}, " "))
+		got = append(got, strings.Join([]string{string(r.ID), sideOf(r), r.State.String(), r.Summary}, " "))
 	}
 	want := []string{
 		"LT-D040 A→B pass milan: accepted; rome: accepted, reaches https://172.18.0.20:6443",

@@ -86,7 +86,7 @@ func (in diagnosis) path(from flows.Side) Result {
 	}
 	moved, ok := in.movements()
 	if !ok {
-		r := result(Measuring, "two observations, some seconds apart, are needed to see what moves now")
+		r := result(Measuring, "this takes a few more seconds: it shows which packets move now")
 		r.Evidence = in.handshakes()
 		return r
 	}
@@ -122,12 +122,10 @@ func (in diagnosis) compareCounters(from flows.Side, moved [2]movement) Result {
 	switch {
 	case moved[to].received > 0:
 		return pass(fmt.Sprintf("packets of %s arrive at %s", sender, receiver))
-	case from == in.server() && !relayed && moved[from].received == 0 && moved[from].sent == 0:
-		return result(Inconclusive, fmt.Sprintf("%s only answers, and gets nothing to answer", sender))
 	case from == in.server() && !relayed && moved[from].received == 0:
-		// The client dials from a new port. The server learns the port only from a packet that
-		// arrives. Until then, the server's packets do not reach the client.
-		return result(Inconclusive, fmt.Sprintf("no packet of %s arrives at %s, and none of %s at %s: perhaps %s does not know the present address of %s", sender, receiver, receiver, sender, sender, receiver))
+		// The client may dial from a new port. The server learns the port only from a packet that
+		// arrives. Until then, what the server sends does not reach the client.
+		return result(Inconclusive, fmt.Sprintf("not tested: %s only answers, and has heard nothing to answer", sender))
 	case moved[from].sent == 0:
 		return result(Inconclusive, fmt.Sprintf("%s has sent nothing", sender))
 	case from == in.server() && !relayed:
@@ -138,11 +136,11 @@ func (in diagnosis) compareCounters(from flows.Side, moved [2]movement) Result {
 		_, end := relay.Ends()
 		address, port = first(end)
 	}
-	text := fmt.Sprintf("UDP %s:%d, dialled by %s, leads to nothing that answers", address, port, sender)
+	text := fmt.Sprintf("no packet of %s arrives at %s", sender, receiver)
 	if moved[to].sent > 0 && moved[from].received == 0 {
-		text += fmt.Sprintf(", and nothing of %s arrives at %s: no packet gets through either way", receiver, sender)
+		text = fmt.Sprintf("no packet gets through between %s and %s", sender, receiver)
 	}
-	return in.closed(text)
+	return in.closed(fmt.Sprintf("%s on UDP %s:%d", text, address, port))
 }
 
 // closed is the result for a path that loses packets. The advice in others comes after the advice
@@ -217,22 +215,15 @@ func (in diagnosis) silent(reports func(flows.Reading) bool) string {
 	return strings.Join(names, " and ")
 }
 
-// NoHandshake describes how long there was no handshake. A client that dials again forgets earlier
-// handshakes.
-func NoHandshake(r flows.Reading) string {
-	if r.Role == flows.RoleClient {
-		return "no handshake since it dialled last"
-	}
-	return "no handshake since it began"
-}
-
 func (in diagnosis) handshakes() []string {
 	var out []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		r := in.readings[side]
 		switch age := in.facts.At.Sub(r.Handshake); {
+		case r.Handshake.IsZero() && r.Value == networkingv1beta1.ConnectionError: // it has forgotten the earlier ones
+			out = append(out, fmt.Sprintf("%s: no handshake since it dialled again", in.cluster(side).ID))
 		case r.Handshake.IsZero():
-			out = append(out, fmt.Sprintf("%s: %s", in.cluster(side).ID, NoHandshake(r)))
+			out = append(out, fmt.Sprintf("%s: no handshake yet", in.cluster(side).ID))
 		case age > handshakeLife:
 			out = append(out, fmt.Sprintf("%s: the last handshake was %s ago, too long for a live session", in.cluster(side).ID, age.Round(1e9)))
 		default:

@@ -20,7 +20,7 @@ func (in diagnosis) podTraffic(flows.Side) Result {
 	if state == view.Connected {
 		return pass(how)
 	}
-	return result(Inconclusive, how+"; the gateways reach each other, but this says nothing about pods", command.Hintf("send packets from pod to pod: %s", in.facts.Ours("network", "verify")))
+	return result(Inconclusive, "the gateways reach each other; pods have not been tested ("+how+")", command.Hintf("send packets from pod to pod: %s", in.facts.Ours("network", "verify")))
 }
 
 // nodePaths judges the reports of node agents. An agent sends packets to the gateways at

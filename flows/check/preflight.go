@@ -47,7 +47,7 @@ type preflight struct {
 func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Result {
 	in := preflight{facts: flows.Expected(p, f), present: f, params: p, plan: flows.PlanConnect(p, f), reviews: reviews}
 	in.adopted, _ = flows.Adopt(p, f)
-	return slices.DeleteFunc(evaluate(preflightChecks(), in), in.pointless)
+	return withNames(slices.DeleteFunc(evaluate(preflightChecks(), in), in.pointless), in.facts)
 }
 
 // pointless reports whether an admin does not need the result: the plan does not touch the subject of the
@@ -380,7 +380,7 @@ func (in preflight) traffic(flows.Side) Result {
 		r := result(Warn, strings.Join(stops, "; "), command.Text("apply the plan when an interruption is acceptable"))
 		for _, s := range in.plan.Steps {
 			if s.Status != flows.Done && s.Interrupts != "" {
-				r.Evidence = append(r.Evidence, fmt.Sprintf("%s %s: %s %s", s.Side, in.plan.ID(s.Side), s.Action, s.Title))
+				r.Evidence = append(r.Evidence, fmt.Sprintf("%s: %s %s", in.plan.ID(s.Side), s.Action, s.Title))
 			}
 		}
 		return r

@@ -80,7 +80,7 @@ var age = regexp.MustCompile(`[0-9]+s ago`)
 func TestServicesThatAreFinePass(t *testing.T) {
 	var got []string
 	for _, r := range ofServices(asked(t, sharing(t))) {
-		got = append(got, strings.Join([]string{string(r.ID), r.Where(), r.State.String(), age.ReplaceAllString(r.Summary, "N s ago")}, " "))
+		got = append(got, strings.Join([]string{string(r.ID), sideOf(r), r.State.String(), age.ReplaceAllString(r.Summary, "N s ago")}, " "))
 	}
 	want := []string{
 		"LT-S001 A,B pass the gateways of both do",
@@ -125,7 +125,7 @@ func TestServicesThatNobodyCouldLookAtNeverPass(t *testing.T) {
 	for name, f := range map[string]flows.Facts{"nobody has asked": flowtest.Facts(p), "refused": refused} {
 		for _, r := range ofServices(f) {
 			if r.ID > check.ExportsArrive && r.State != check.Inconclusive {
-				t.Errorf("%s: %s %s: got %v, %q", name, r.ID, r.Where(), r.State, r.Summary)
+				t.Errorf("%s: %s %s: got %v, %q", name, r.ID, sideOf(r), r.State, r.Summary)
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func TestWhatIsWrongWithServicesIsNamed(t *testing.T) {
 			f := asked(t, p)
 			tc.damage(&f)
 			for _, r := range ofServices(f) {
-				if r.ID != tc.id || r.Where() != tc.where {
+				if r.ID != tc.id || sideOf(r) != tc.where {
 					continue
 				}
 				if text := r.Summary + fmt.Sprint(r.Evidence); r.State != tc.state || !strings.Contains(text, tc.says) || !strings.Contains(fmt.Sprint(r.Fix), tc.fix) || (len(r.Fix) == 0) != (tc.fix == "") {

@@ -146,7 +146,7 @@ func bare(f *flows.ClusterFacts) {
 func preflight(p flows.Params, f flows.Facts) map[string]check.Result {
 	results := map[string]check.Result{}
 	for _, r := range check.Preflight(p, f, [2]*rights.Review{{}, {}}) {
-		results[string(r.ID)+" "+r.Where()] = r
+		results[string(r.ID)+" "+sideOf(r)] = r
 	}
 	return results
 }

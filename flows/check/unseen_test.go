@@ -301,7 +301,7 @@ func (w world) judge() map[string]check.Result {
 		results = append(results, check.Preflight(*w.params, w.facts, [2]*rights.Review{{}, {}})...)
 	}
 	for _, r := range results {
-		all[string(r.ID)+" "+r.Where()] = r
+		all[string(r.ID)+" "+sideOf(r)] = r
 	}
 	return all
 }

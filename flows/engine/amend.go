@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -94,23 +95,26 @@ func (r *runner) expire(ctx context.Context, steps []flows.Step, f flows.Facts) 
 			continue
 		}
 		if s.Status == flows.Ready && s.Action.Changes() {
-			r.failUndone(ctx, s, f, fmt.Sprintf("not within %s: ", r.options.Timeout), command.Hintf("look for another program that changes it: %s", seeWriters(f, *s)))
+			r.failUndone(ctx, s, f, r.gaveUp(), command.Hintf("look for another program that changes it: %s", seeWriters(f, *s)))
 			continue
 		}
 		r.timeOut(s, f.At)
 	}
 }
 
+// gaveUp returns the beginning of the reason for a failure by the time limit.
+func (r *runner) gaveUp() string {
+	limit := r.options.Timeout.String()
+	if whole, ok := strings.CutSuffix(limit, "m0s"); ok {
+		limit = whole + "m"
+	}
+	return "gave up after " + limit + ": "
+}
+
 // timeOut fails a step with all facts about its wait: the last observation, the
 // duration, and the cluster's event.
 func (r *runner) timeOut(s *flows.Step, now time.Time) {
-	const again = "run the same command again to wait longer"
-	fix := slices.Clone(s.Fix)
-	if last := len(fix) - 1; last >= 0 {
-		fix[last] = command.Hintf("%s; then %s", fix[last], again)
-	} else {
-		fix = command.Texts(again)
-	}
+	fix := append(slices.Clone(s.Fix), command.Text("to wait longer: run the same command again"))
 	code := s.Code
 	if code == "" {
 		code = flows.CodeTimeout
@@ -120,7 +124,7 @@ func (r *runner) timeOut(s *flows.Step, now time.Time) {
 		evidence[flows.EvidenceObject] = s.Object.String()
 	}
 	maps.Copy(evidence, s.Evidence)
-	reason := fmt.Sprintf("not within %s: %s", r.options.Timeout, s.Reason)
+	reason := r.gaveUp() + s.Reason
 	if w, ok := r.waits[s.ID]; ok {
 		evidence[flows.EvidenceSince] = w.since.UTC().Format(time.RFC3339)
 		if waited := now.Sub(w.since).Round(time.Second); waited < r.options.Timeout {

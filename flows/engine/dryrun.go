@@ -48,7 +48,7 @@ func (r *runner) try(ctx context.Context, p flows.Plan, f flows.Facts) error {
 		}
 		answers, err := runner.DryRun(ctx, s.Objects, r.options.Force || s.Force)
 		if err != nil {
-			return fmt.Errorf("%s %s: %w", s.Side, p.ID(s.Side), err)
+			return fmt.Errorf("%s: %w", p.ID(s.Side), err)
 		}
 		s.Tried = len(answers) > 0
 		var diff strings.Builder

@@ -108,7 +108,7 @@ func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 	if !errors.As(err, &failed) {
 		t.Fatalf("got %v, want a failed step", err)
 	}
-	const text = "B milan: endpoint of the gateway server: not within 5m0s: the load balancer has given no address to Service gw-rome yet (for 4m58s)"
+	const text = "milan: endpoint of the gateway server: gave up after 5m: the load balancer has given no address to Service gw-rome yet (for 4m58s)"
 	if err.Error() != text {
 		t.Errorf("error:\n got %s\nwant %s", err, text)
 	}
@@ -120,9 +120,9 @@ func TestRunTimeoutNamesWhatIsPending(t *testing.T) {
 		t.Errorf("waited %s, want 5m", waited)
 	}
 	want := []string{
-		text,
-		"B milan: addresses of rome: not within 5m0s: the operator has assigned no addresses yet (for 4m58s)",
-		"B milan: Connection: not within 5m0s: the peer's public key is not known yet (for 4m55s)",
+		"B " + text,
+		"B milan: addresses of rome: gave up after 5m: the operator has assigned no addresses yet (for 4m58s)",
+		"B milan: Connection: gave up after 5m: the peer's public key is not known yet (for 4m55s)",
 	}
 	if d := diff(want, flowtest.Pending(last.Plan)); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
@@ -246,7 +246,7 @@ func TestRunGivesUpOnAClusterThatStaysLost(t *testing.T) {
 	p := flowtest.NewPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 3}} })
 	_, err := flowtest.Run(t, p, flowtest.Connect(flowtest.NodePort()))
-	const text = "B milan: API server: not within 5m0s: https://172.18.0.20:6443 (context kind-milan) does not answer (for 4m58s)"
+	const text = "milan: API server: gave up after 5m: https://172.18.0.20:6443 (context kind-milan) does not answer (for 4m58s)"
 	var failed *flows.StepError
 	if !errors.As(err, &failed) || err.Error() != text || failed.Step.Kind != flows.FailedTimeout || !failed.Changed {
 		t.Errorf("\n got %v\nwant %s", err, text)

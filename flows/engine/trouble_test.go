@@ -153,7 +153,7 @@ func TestAPlanThatIsNotAllowedIsNotBegun(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Step.Kind != flows.FailedAccess || failed.Code() != flows.CodePermission || failed.Changed || asked {
 		t.Fatalf("got %v, asked %v", err, asked)
 	}
-	const want = `B milan: permissions for this plan: user "ada" may not patch gatewayservers.networking.liqo.io in liqo-tenant-rome, create publickeies.networking.liqo.io in liqo-tenant-rome`
+	const want = `milan: permissions for this plan: user "ada" may not patch gatewayservers.networking.liqo.io in liqo-tenant-rome, create publickeies.networking.liqo.io in liqo-tenant-rome`
 	if err.Error() != want {
 		t.Errorf("got\n%s\nwant\n%s", err, want)
 	}
@@ -231,13 +231,13 @@ func TestATimeoutSaysAllThatIsKnown(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	s := failed.Step
-	const want = "not within 5m0s: the load balancer has given no address to Service gw-rome yet (for 4m58s); " +
+	const want = "gave up after 5m: the load balancer has given no address to Service gw-rome yet (for 4m58s); " +
 		"warning about Service liqo-tenant-rome/gw-rome: SyncLoadBalancerFailed: no quota left (1m0s ago)"
 	if s.Reason != want || s.Code != flows.CodeEndpoint {
 		t.Errorf("got %s %s\nwant %s", s.Code, s.Reason, want)
 	}
 	const hint = "see what the provider says: kubectl --context kind-milan -n liqo-tenant-rome describe service gw-rome; " +
-		"or choose --server-service-type NodePort, or give the address: --client-address; then run the same command again to wait longer"
+		"or choose --server-service-type NodePort, or give the address: --client-address; to wait longer: run the same command again"
 	if s.Hint().String() != hint {
 		t.Errorf("hint:\n got %s\nwant %s", s.Hint(), hint)
 	}

@@ -148,7 +148,7 @@ func ends(f flows.Facts, allNodes bool, v *verify.Result) ([][2]string, error) {
 		}
 		v.Nodes[side] = len(nodes[side])
 		if allNodes && len(nodes[side]) == 0 {
-			return nil, &flows.Problem{Kind: flows.Forbidden, Message: fmt.Sprintf("%s %s: you have no right to list its nodes, or no node is ready", flows.Side(side), c.Name())}
+			return nil, &flows.Problem{Kind: flows.Forbidden, Message: fmt.Sprintf("%s: you have no right to list its nodes, or no node is ready", c.Name())}
 		}
 	}
 	if !allNodes {
@@ -251,14 +251,14 @@ func startProbe(ctx context.Context, f flows.Facts, side flows.Side, cluster Clu
 	id, end := here.Name(), here.End(there.ID)
 	prober, ok := cluster.(Prober)
 	if !ok {
-		return nil, fmt.Errorf("%s %s: can't run probes", side, id)
+		return nil, fmt.Errorf("%s: can't run probes", id)
 	}
 	owner := end.Configuration.DeepCopy()
 	owner.SetGroupVersionKind(networkingv1beta1.GroupVersion.WithKind(networkingv1beta1.ConfigurationKind))
 	r.Tenant, r.Owner = end.Tenant, owner
 	p, err := prober.StartProbe(ctx, r, func(text string) { progress(side, text) })
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", side, id, err)
+		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	return p, nil
 }
@@ -280,12 +280,12 @@ func measure(ctx context.Context, f flows.Facts, side flows.Side, probes [2]Prob
 	here, there := f.Sides[side].Name(), f.Sides[side.Other()].Name()
 	seen, err := address.SeenAs(f.End(side).Configuration, to.Address)
 	if err != nil {
-		return verify.Direction{}, render.ProbeResult{}, fmt.Errorf("%s %s: %w", side, here, err)
+		return verify.Direction{}, render.ProbeResult{}, fmt.Errorf("%s: %w", here, err)
 	}
 	progress(side, fmt.Sprintf("pod %s measures the way to %s", from.Address, seen))
 	result, err := probes[side].Measure(ctx, render.ProbeTarget{Address: seen.String(), Throughput: throughput})
 	if err != nil {
-		return verify.Direction{}, result, fmt.Errorf("%s %s: %w", side, here, err)
+		return verify.Direction{}, result, fmt.Errorf("%s: %w", here, err)
 	}
 	way := verify.DirectionOf(result)
 	way.Node = from.Node

@@ -104,8 +104,8 @@ func TestVerifyMeasuresBothWaysBetweenPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `A rome → B milan: latency 1.20 ms (0.90 ms to 3.10 ms), no loss in 40 packets, largest packet 1340 bytes, throughput 940 Mbit/s (pod to pod)
-B milan → A rome: latency 1.20 ms (0.90 ms to 3.10 ms), no loss in 40 packets, largest packet 1340 bytes, throughput 610 Mbit/s (pod to pod)
+	want := `rome → milan: latency 1.20 ms (0.90 ms to 3.10 ms), no loss in 40 packets, largest packet 1340 bytes, throughput 940 Mbit/s (pod to pod)
+milan → rome: latency 1.20 ms (0.90 ms to 3.10 ms), no loss in 40 packets, largest packet 1340 bytes, throughput 610 Mbit/s (pod to pod)
   from pod 10.244.1.7 on node node-1 of rome to 253.18.0.5, pod 10.244.0.5 on node node-1 of milan
   from pod 10.244.0.5 on node node-1 of milan to 240.160.1.7, pod 10.244.1.7 on node node-1 of rome
 verified from node-1 of rome, node-1 of milan: packets pass both ways`
@@ -156,11 +156,11 @@ func TestVerifyOfAllNodesMeasuresFromEach(t *testing.T) {
 	c[0].silent, c[1].lacks = "", "milan-2"
 	v, err = verifyPair(t, p, c, engine.VerifyRequest{AllNodes: true})
 	lines = strings.Join(v.Lines(), "\n")
-	if err != nil || v.Verdict() != verify.Degraded || !strings.Contains(lines, "  not measured: rome-2 to milan-2: B milan: no room") || !strings.Contains(lines, "verified from 3 of 5 nodes") {
+	if err != nil || v.Verdict() != verify.Degraded || !strings.Contains(lines, "  not measured: rome-2 to milan-2: milan: no room") || !strings.Contains(lines, "verified from 3 of 5 nodes") {
 		t.Errorf("no pod on milan-2: got %s, %v:\n%s", v.Verdict(), err, lines)
 	}
 	p.B.Be(func(f *flows.ClusterFacts) { f.Nodes = nil })
-	if _, err = verifyPair(t, p, c, engine.VerifyRequest{AllNodes: true}); err == nil || !strings.Contains(err.Error(), "B milan: you have no right to list its nodes") {
+	if _, err = verifyPair(t, p, c, engine.VerifyRequest{AllNodes: true}); err == nil || !strings.Contains(err.Error(), "milan: you have no right to list its nodes") {
 		t.Errorf("unknown nodes: got %v", err)
 	}
 	if c[0].pods != 0 || c[1].pods != 0 {
@@ -215,7 +215,7 @@ func TestVerifyWithoutPodsSaysWhatTheGatewaysSay(t *testing.T) {
 	}
 	text := strings.Join(v.Lines(), "\n")
 	for _, want := range []string{
-		"ping between gateways, not pods", `pods could not measure: B milan: create Job: user "ada" cannot create jobs`,
+		"ping between gateways, not pods", `pods could not measure: milan: create Job: user "ada" cannot create jobs`,
 		"not verified: the gateways reach each other, but no pod has tested the path",
 	} {
 		if !strings.Contains(text, want) {

@@ -99,9 +99,9 @@ func (p pair) unfitSoftware(side flows.Side) (reason string, hint command.Hint) 
 		return fmt.Sprintf("%s runs Liqo, which sends labels and annotations along with its requests, and the operator on %s does not accept labels and annotations from a consumer", other.ID, c.ID),
 			command.Hintf("the other direction works, with %s as the consumer; for this direction, run Liqo on both clusters, or our operator on both", c.ID)
 	case side == p.con && !c.Can().Consume:
-		return fmt.Sprintf("the operator on %s is not installed as a consumer", c.ID), command.Hintf("to change that: %s", lends(c))
+		return fmt.Sprintf("%s's operator was installed without virtual nodes", c.ID), command.Hintf("to change that: %s", lends(c))
 	case side == p.pro && !c.Can().Provide:
-		return fmt.Sprintf("the operator on %s is not installed as a provider", c.ID), command.Hintf("to change that: %s", lends(c))
+		return fmt.Sprintf("%s's operator was installed without lending", c.ID), command.Hintf("to change that: %s", lends(c))
 	}
 	return "", command.Hint{}
 }
@@ -288,9 +288,9 @@ func (p pair) notes() []string {
 		out = append(out, fmt.Sprintf("the clocks of %s and %s are %s apart, so a certificate can be valid for one cluster and not yet valid, or expired, for the other; set both clocks by NTP", pro.ID, con.ID, apart.Round(time.Second)))
 	}
 	if p.accepted() == nil && p.can(p.pro).LimitConsumers {
-		out = append(out, fmt.Sprintf("%s will be let in on %s: it may request resources there, and may do nothing else", con.ID, pro.ID))
+		out = append(out, fmt.Sprintf("%s will let %s ask it for resources, and nothing else", pro.ID, con.ID))
 	} else if p.accepted() == nil {
-		out = append(out, fmt.Sprintf("%s will be let in on %s: it may request resources, and run pods and keep their Services, ConfigMaps, Secrets and volumes in namespaces that %s makes for it, but nothing outside of them", con.ID, pro.ID, pro.ID))
+		out = append(out, fmt.Sprintf("%s will let %s ask it for resources, and run pods with their Services, ConfigMaps, Secrets and volumes in namespaces that %s makes for it, but nothing outside of them", pro.ID, con.ID, pro.ID))
 	}
 	if p.wants(p.params.Slice, true) && !p.can(p.pro).LimitConsumers {
 		out = append(out, p.quota())

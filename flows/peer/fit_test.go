@@ -70,15 +70,15 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 		"a node of that name": {func(_ *testing.T, p *flowtest.Pair) {
 			p.A.Be(func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{{Name: "milan"}} })
 		}, peer.Params{}, check.Lending, "there is a node milan already", "--create-virtual-node=false"},
-		"ours, that take no part": {ours("", ""), peer.Params{}, check.Lending, "rome is not installed as a consumer", "install --peering both --context kind-rome"},
-		"ours, no consumer":       {ours(render.PeeringProvider, render.PeeringBoth), access, check.Lending, "rome is not installed as a consumer", "install --peering both --context kind-rome"},
-		"ours, no provider":       {ours(render.PeeringBoth, render.PeeringConsumer), access, check.Lending, "milan is not installed as a provider", "install --peering both --context kind-milan"},
+		"ours, that take no part": {ours("", ""), peer.Params{}, check.Lending, "rome's operator was installed without virtual nodes", "install --peering both --context kind-rome"},
+		"ours, no consumer":       {ours(render.PeeringProvider, render.PeeringBoth), access, check.Lending, "rome's operator was installed without virtual nodes", "install --peering both --context kind-rome"},
+		"ours, no provider":       {ours(render.PeeringBoth, render.PeeringConsumer), access, check.Lending, "milan's operator was installed without lending", "install --peering both --context kind-milan"},
 		"Liqo with our provider": {func(_ *testing.T, p *flowtest.Pair) {
 			p.B.Be(func(f *flows.ClusterFacts) { f.Software, f.Operator.Peering = flows.Operator, render.PeeringBoth })
 		}, access, check.Lending, "rome runs Liqo, which sends labels and annotations along", "the other direction works, with milan as the consumer"},
 		"ours, no consumer, with Liqo's provider": {func(_ *testing.T, p *flowtest.Pair) {
 			p.A.Be(func(f *flows.ClusterFacts) { f.Software, f.Operator.Peering = flows.Operator, render.PeeringProvider })
-		}, access, check.Lending, "rome is not installed as a consumer", "install --peering both --context kind-rome"},
+		}, access, check.Lending, "rome's operator was installed without virtual nodes", "install --peering both --context kind-rome"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := flowtest.LiqoPair()

@@ -14,12 +14,12 @@ const connectOnly = "connect"
 // well, and how much. a and b are the clusters' names. The result is nil if neither cluster can use the
 // other one.
 func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
-	options := []setting.Option{{Value: connectOnly, Word: "connect only"}}
+	options := []setting.Option{{Value: connectOnly, Word: "connect pods only"}}
 	if canUse(f.Sides[flows.A], f.Sides[flows.B]) {
-		options = append(options, setting.Option{Value: "Local", Word: a + " uses " + b})
+		options = append(options, setting.Option{Value: "Local", Word: a + " also runs pods on " + b})
 	}
 	if canUse(f.Sides[flows.B], f.Sides[flows.A]) {
-		options = append(options, setting.Option{Value: "Remote", Word: b + " uses " + a})
+		options = append(options, setting.Option{Value: "Remote", Word: b + " also runs pods on " + a})
 	}
 	if len(options) == 1 {
 		return nil
@@ -27,7 +27,7 @@ func Form(f flows.Facts, a, b string) []flows.ConnectionSetting {
 	form := []flows.ConnectionSetting{{
 		Name: "lend", Label: "Purpose", Kind: setting.Choice,
 		Options: options,
-		Explain: "Connect only: pods reach each other. Or lend resources, too: the cluster that uses the other one gets a virtual node, and pods that are scheduled there run on the other cluster. It gets access to the other one's API server for that, in namespaces of its own.",
+		Explain: "Connected pods reach each other. A cluster can also run pods on the other one: it gets a virtual node, and pods that are scheduled there run on the other cluster. For that, it gets access to the other one's API server, in namespaces of its own.",
 		Store: setting.Store[flows.Params]{
 			Write: func(p flows.Params) string {
 				if of(p) == nil {

@@ -46,7 +46,7 @@ func TestTheFormAsksWhetherToLend(t *testing.T) {
 	}
 	params := answered(t, p, "lend", "Remote", "cpu", "3", "lend", "Local")
 	plan := flows.PlanConnect(params, flowtest.Facts(p))
-	for _, says := range []string{"rome will be let in on milan", "but nothing outside", "pods of rome may request on milan, in all: cpu 3"} {
+	for _, says := range []string{"milan will let rome ask it", "but nothing outside", "pods of rome may request on milan, in all: cpu 3"} {
 		if said := strings.Join(plan.Kept, "\n"); !strings.Contains(said, says) {
 			t.Errorf("the plan says\n%s\nwant %q", said, says)
 		}

@@ -65,7 +65,7 @@ func (p pair) nonceMade() flows.Step {
 	case len(p.nonceText()) > 0:
 		s.Status = flows.Done
 	default:
-		s.Reason = fmt.Sprintf("waiting for %s to make the nonce", p.id(p.pro))
+		s.Reason = fmt.Sprintf("waiting for %s", p.id(p.pro))
 		if p.age(p.pro, live) > controllerTime && !p.runsOurs(p.pro) {
 			s.Reason += "; perhaps Liqo's authentication module is off there (Helm value authentication.enabled)"
 		}

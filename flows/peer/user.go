@@ -59,7 +59,7 @@ func (u User) Invite(f flows.Facts) flows.Plan {
 		fmt.Sprintf("whoever has the file can connect %s and %s, let %s in as a consumer, and undo both; the file gives no access to objects of other peers, and to no Secret except the one that proves the consumer's identity", p.id(p.pro), u.Consumer, u.Consumer),
 	}
 	if !f.Sides[flows.A].Operator.Peering.Provides() {
-		plan.Kept = append(plan.Kept, fmt.Sprintf("the operator on %s is not installed as a provider, so the file only helps to connect the networks", p.id(p.pro)))
+		plan.Kept = append(plan.Kept, fmt.Sprintf("%s's operator was installed without lending, so the file only helps to connect the networks", p.id(p.pro)))
 	}
 	if len(given.CA) == 0 {
 		plan.Kept = append(plan.Kept, fmt.Sprintf("the kubeconfig of context %s names no certificate authority, so the file names none either; it works only on machines that trust the API server's certificate", f.Sides[flows.A].Context.Name))

@@ -96,7 +96,7 @@ func TestWithoutAnAnswerTheBrokenPartIsNamed(t *testing.T) {
 		"no pods": {func(p *simulated.Pair) {
 			run(t, p, exporting(service.ExportParams{Name: web}))
 			p.B.Behave(func(b *simulated.Behaviour) { b.NoPods = "pods are forbidden" })
-		}, web, []string{"No pod of milan has called it: B milan: pods are forbidden."}},
+		}, web, []string{"No pod of milan has called it: milan: pods are forbidden."}},
 		"only UDP": {func(p *simulated.Pair) {
 			p.A.PutAs("kubectl", serviceOf("shop", "dns", func(s *corev1.Service) { s.Spec.Ports[0].Protocol = corev1.ProtocolUDP }))
 			run(t, p, exporting(service.ExportParams{Name: types.NamespacedName{Namespace: "shop", Name: "dns"}}))

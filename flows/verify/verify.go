@@ -224,7 +224,7 @@ func (v Result) Lines() []string {
 		if len(v.Paths) > 1 {
 			result = v.counted(side) + result
 		}
-		lines = append(lines, fmt.Sprintf("%s %s → %s %s: %s (%s)", side, ids[side], side.Other(), ids[side.Other()], result, what))
+		lines = append(lines, fmt.Sprintf("%s → %s: %s (%s)", ids[side], ids[side.Other()], result, what))
 	}
 	for _, p := range v.Paths {
 		for _, w := range p {

@@ -44,6 +44,7 @@ const (
 	Unreachable
 	Stale
 	Degraded
+	Recovering // it works again; pings lost in the outage still count
 	Unknown
 	Connecting
 	Starting
@@ -55,14 +56,16 @@ const (
 
 var words = [States]string{
 	Down: "down", OneSided: "one-sided", Unreachable: "unreachable", Stale: "stale",
-	Degraded: "degraded", Unknown: "unknown", Connecting: "connecting", Starting: "starting",
+	Degraded: "degraded", Recovering: "recovering", Unknown: "unknown", Connecting: "connecting", Starting: "starting",
 	NotConnected: "no gateways", Connected: "connected", Untested: "untested",
 }
 
 func (s PairState) String() string { return words[s] }
 
 // Works reports whether traffic between the gateways was last seen to work.
-func (s PairState) Works() bool { return s == Connected || s == Degraded || s == Untested }
+func (s PairState) Works() bool {
+	return s == Connected || s == Untested || s == Degraded || s == Recovering
+}
 
 // Broken reports whether traffic is known to be interrupted. An unknown state is neither Broken nor
 // does it Work.
@@ -70,7 +73,7 @@ func (s PairState) Broken() bool {
 	switch s {
 	case Down, OneSided, Connecting, Starting, NotConnected:
 		return true
-	case Unreachable, Stale, Degraded, Unknown, Untested, Connected, States:
+	case Unreachable, Stale, Degraded, Recovering, Unknown, Untested, Connected, States:
 	}
 	return false
 }
@@ -96,14 +99,12 @@ type Verdict struct {
 	State PairState
 	Why   string    // a sentence
 	Since time.Time // zero: unknown
-	// recovering is set if the state is Degraded only because pings were lost in the latest outage.
-	recovering bool
 }
 
-// Health returns the health on which an admin acts. No admin has to act if a connection recovers.
+// Health returns the health on which an admin acts.
 func (v Verdict) Health() Health {
 	switch {
-	case v.State == Connected, v.State == Untested, v.State == Degraded && v.recovering:
+	case v.State == Connected, v.State == Untested, v.State == Recovering:
 		return Healthy
 	case v.State == Degraded:
 		return HealthDegraded
@@ -138,9 +139,6 @@ func Together(ends [2]End, tested *verify.Result, now time.Time) Verdict {
 			v = e.verdict(now)
 		}
 		said++
-		if v.State == Degraded && worst.State == Degraded {
-			v.recovering, worst.recovering = v.recovering && worst.recovering, v.recovering && worst.recovering
-		}
 		lossier := v.State == Degraded && worst.State == Degraded && e.Reading.Loss > ends[1-i].Reading.Loss
 		if said == 1 || v.State < worst.State || lossier { // of two losses, the larger one is shown
 			worst = v
@@ -271,7 +269,8 @@ func (e End) verdict(now time.Time) Verdict {
 		v.State, v.Since = Stale, e.Reading.At
 	case flows.StateDegraded:
 		v.State, v.Since = Degraded, time.Time{} // the old value was the time at which the gateways connected
-		v.recovering = e.Reading.Unreached == "" && e.Reading.NodeProblem == "" && e.Reading.Recovering()
+	case flows.StateRecovering:
+		v.State = Recovering
 	case flows.StateConnecting:
 		v.State = Connecting
 	case flows.StateStarting:
