@@ -58,9 +58,9 @@ func TestWhatWasChosenIsOfferedTheNextTime(t *testing.T) {
 		d.keys("enter", "down", "enter")
 		d.has("what you chose for these clusters the last time")
 		d.keys("enter")
-		d.has("(•) A rome", "1280")
+		d.has("(•) rome", "1280")
 		d.keys("enter")
-		d.has("server A")
+		d.has("server on rome")
 	})
 	// A connection that there is keeps its own settings.
 	inWorld(t, again(connectedPair(t)), func(t *testing.T, d *driver) {

@@ -33,9 +33,9 @@ func fresh(prepare func(*flowtest.Pair, *world)) func(*flowtest.Pair, *world) se
 
 func TestArrowsAndEnterConnectTwoClusters(t *testing.T) {
 	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
-		d.has("Choose the first of the two clusters: A", "▸ ", "kind-rome", "kind-milan", "ready")
+		d.has("Choose the first of the two clusters", "▸ ", "kind-rome", "kind-milan", "ready")
 		d.keys("enter")
-		d.has("A is kind-rome. Choose the other cluster: B")
+		d.has("kind-rome is chosen. Choose the other cluster")
 		d.keys("down", "enter")
 		d.at(wizard.Preflight)
 		d.has("passed", "LT-P001")
@@ -43,7 +43,7 @@ func TestArrowsAndEnterConnectTwoClusters(t *testing.T) {
 		d.at(wizard.Settings)
 		d.keys("enter")
 		d.at(wizard.Plan)
-		d.has("Apply: 8 changes", "liqo-tui network connect --context kind-rome --remote-context kind-milan")
+		d.has("Apply: 8 changes", "As a command: liqo-tui network connect --context kind-rome", "--remote-context kind-milan")
 		d.keys("enter")
 		d.has("Apply these changes?", "▸ Yes, apply")
 		d.keys("pause", "enter")
@@ -58,27 +58,27 @@ func TestAClusterThatCantBeChosenSaysWhy(t *testing.T) {
 		prepare func(*flowtest.Pair, *world)
 		want    string
 	}{
-		"itself": {func(_ *flowtest.Pair, w *world) { w.contexts = w.contexts[:1] }, "kind-rome can't be B: it is A already"},
+		"itself": {func(_ *flowtest.Pair, w *world) { w.contexts = w.contexts[:1] }, "kind-rome can't be chosen: it is chosen already"},
 		"the same cluster through another context": {func(p *flowtest.Pair, w *world) {
 			w.contexts = w.contexts[:1]
 			w.add(session.Context{Ref: refOf("rome-as-root")}, p.A)
-		}, "rome-as-root can't be B: it is the same cluster as A, seen through another context"},
+		}, "rome-as-root can't be chosen: it is the same cluster as rome, seen through another context"},
 		"it calls itself the same": {func(p *flowtest.Pair, _ *world) {
 			p.B.Be(func(f *flows.ClusterFacts) { f.ID = "rome" })
-		}, `it calls itself "rome", as A does`},
+		}, `it calls itself "rome", as kind-rome does`},
 		"no answer": {func(p *flowtest.Pair, _ *world) {
 			p.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
-		}, "kind-milan can't be B: https://172.18.0.20:6443"},
+		}, "kind-milan can't be chosen: https://172.18.0.20:6443"},
 		"no answer yet": {func(p *flowtest.Pair, w *world) { w.replace("kind-milan", hanging{p.B}) }, "it has not answered yet"},
 		"its user is missing": {func(_ *flowtest.Pair, w *world) {
 			w.contexts[1].Problem = `context "kind-milan" names user "ada", which is not there`
-		}, `kind-milan can't be B: context "kind-milan" names user "ada"`},
+		}, `kind-milan can't be chosen: context "kind-milan" names user "ada"`},
 		"installed in another namespace": {func(p *flowtest.Pair, _ *world) {
 			p.B.Bare()
 			p.B.Be(func(f *flows.ClusterFacts) {
 				f.Elsewhere = flows.ElsewhereFacts{Software: flows.Operator, Namespace: "network"}
 			})
-		}, "kind-milan can't be B: liqo-tui is installed in namespace network, not in liqo. To do:"},
+		}, "kind-milan can't be chosen: liqo-tui is installed in namespace network, not in liqo. To do:"},
 		"it went away": {func(_ *flowtest.Pair, w *world) { delete(w.clusters, refOf("kind-milan")) }, "no context kind-milan"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestTheFilterFindsClustersByAnyOfTheirNames(t *testing.T) {
 		d.has("filter: milan", "▸ ", "kind-milan")
 		d.hasNot("kind-rome", "edge-00")
 		d.keys("enter", "enter")
-		d.has("A is kind-milan", "edge-00") // the filter has done its work
+		d.has("kind-milan is chosen", "edge-00") // the filter has done its work
 		d.keys("/")
 		d.send(tea.PasteMsg{Content: "192.0.2.7\nand a novel " + strings.Repeat("x", 100000)})
 		d.has("filter: 192.0.2.7", "edge-07")
@@ -193,7 +193,7 @@ func TestAFileIsAdded(t *testing.T) {
 		w.clusters[turin.Ref] = p.B
 	}
 	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
-		d.keys("a")
+		d.keys("F")
 		d.send(tea.PasteMsg{Content: "/mnt/usb/nothing.yaml"})
 		d.keys("enter")
 		d.has("Which kubeconfig file?", "> /mnt/usb/nothing.yaml", "/mnt/usb/nothing.yaml: file does not exist")
@@ -223,7 +223,7 @@ func TestThePathOfAFileIsCompleted(t *testing.T) {
 	}
 	t.Setenv("HOME", dir)
 	inWorld(t, fresh(nil), func(_ *testing.T, d *driver) {
-		d.keys("a")
+		d.keys("F")
 		d.has("tab complete the path")
 		d.send(tea.PasteMsg{Content: "~/cl"})
 		d.keys("tab")
@@ -268,7 +268,7 @@ func TestAContextThatIsInUseStays(t *testing.T) {
 		d.world.contexts = nil
 		d.world.mu.Unlock()
 		d.wait(6 * time.Second)
-		d.has("A is kind-rome", "ready")
+		d.has("kind-rome is chosen", "ready")
 	})
 }
 
@@ -282,9 +282,9 @@ func TestTheWayBackKeepsWhatWasChosen(t *testing.T) {
 		d.keys("esc")
 		d.at(wizard.Preflight)
 		d.keys("esc")
-		d.has("A is kind-rome. Choose the other cluster: B")
+		d.has("kind-rome is chosen. Choose the other cluster")
 		d.keys("esc")
-		d.has("Choose the first of the two clusters: A")
+		d.has("Choose the first of the two clusters")
 		d.keys("esc")
 		if d.quit {
 			t.Error("esc ended the program")
@@ -373,7 +373,7 @@ func TestANewConnectionCanBeChosenAtOnce(t *testing.T) {
 		d.keys("n")
 		d.has("── kind-rome ─")
 		d.keys("enter")
-		d.has("A is kind-rome. Choose the other cluster: B", "▸   kind-milan")
+		d.has("kind-rome is chosen. Choose the other cluster", "▸   kind-milan")
 	})
 }
 

@@ -61,7 +61,7 @@ func TestAProtectedClusterThatIsLeftAloneIsNotAskedFor(t *testing.T) {
 	}
 	inBubble(t, protecting("kind-milan"), gone, func(t *testing.T, d *driver) {
 		d.send(session.VisitMsg{Pair: [2]flows.ContextRef{refOf("kind-rome"), refOf("kind-milan")}, Goal: session.Reset})
-		d.keys("l", "a")
+		d.keys("O", "a")
 		d.has("Apply these changes?", "Yes, reset")
 	})
 }

@@ -124,7 +124,7 @@ func TestTheDashboardLeadsToAllThatIsKnown(t *testing.T) {
 		d.has("› diagnosis", "checks", "✓ gateway ", "✓ nodes", "✓ ═")
 		d.keys("l")
 		d.wait(time.Second)
-		d.has("› logs", "A rome  pod gw-milan")
+		d.has("› logs", "rome  pod gw-milan")
 		d.keys("esc")
 		d.has("listens ")
 		d.keys("q")
@@ -186,7 +186,7 @@ func TestTheRemedyOfADiagnosisIsAPlan(t *testing.T) {
 		}
 		d.keys("a")
 		d.at(wizard.Plan)
-		d.has("server A", "GatewayServer", "what it means")
+		d.has("server on rome", "GatewayServer", "what it means")
 		d.keys("esc")
 		d.has("› diagnosis", "LT-D020")
 		d.keys("esc")
@@ -210,7 +210,7 @@ func TestTheDashboardShowsALostClusterAndALostTunnel(t *testing.T) {
 	onDashboard(t, func(t *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
 		d.wait(5 * time.Second)
-		d.has("? unreachable", "no answer from milan for <1m", "does not answer", "rome", "1 ? unreachable")
+		d.has("? unreachable", "no answer from milan for ", "does not answer", "rome", "1 ? unreachable")
 		d.hasNot("· untested")
 		d.keys("enter", "D")
 		d.has("LT-D001", "ROOT CAUSE", "Fix:")
@@ -221,17 +221,17 @@ func TestTheDashboardShowsALostClusterAndALostTunnel(t *testing.T) {
 		d.keys("E")
 		d.has("rome/milan: down (was ", "rome/milan: unreachable (was untested)")
 		d.keys("esc", "enter", "pgdown")
-		d.has("1 outage since 12:0", "when watching began")
+		d.has("1 outage since 12:0", "(history begins there)")
 	})
 }
 
 func TestWhatIsOnAPausedScreenStays(t *testing.T) {
 	onDashboard(t, func(_ *testing.T, d *driver) {
-		d.keys("p")
+		d.keys("z")
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
 		d.wait(15 * time.Second)
 		d.has("· untested", "paused at 12:")
-		d.keys("p")
+		d.keys("z")
 		d.has("✗ down")
 		d.hasNot("paused")
 	})
@@ -241,9 +241,9 @@ func TestWhatIsOnAPausedScreenStays(t *testing.T) {
 func TestAPauseMakesNothingStale(t *testing.T) {
 	onDashboard(t, func(_ *testing.T, d *driver) {
 		d.wait(time.Minute)
-		d.keys("p")
+		d.keys("z")
 		d.wait(2 * time.Minute)
-		d.keys("p", "E")
+		d.keys("z", "E")
 		d.hasNot("stale")
 	})
 }
@@ -295,7 +295,7 @@ func TestOtherWaysFromTheDashboard(t *testing.T) {
 			t.Errorf("got %q copied and %q printed at the end, want %q", d.clip, d.model.Summary(), want)
 		}
 		d.keys("C")
-		d.has("A rome", "B milan", "Gateway server on")
+		d.has("rome", "milan", "Gateway server on")
 		d.keys("esc", "esc")
 		d.has("2 contexts")
 		d.keys("n")
@@ -345,10 +345,15 @@ func TestAReportHasAllPagesOfAPeering(t *testing.T) {
 		}
 		for _, want := range []string{
 			"# rome/milan: untested\n", "Written by liqo-tui at 2026-", "## Details\n\n```\n", "dials       172.18.0.20:30020", "## Timeline\n", "───\n", "No events since",
-			"## Diagnosis\n", "LT-D020 A→B  UDP between the gateways", "## Logs\n", "A rome  pod gw-milan", "B milan  pod gw-rome",
+			"## Diagnosis\n", "LT-D020 rome → milan UDP between the gateways", "## Logs\n", "rome  pod gw-milan", "milan  pod gw-rome",
 		} {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("the report does not say %q:\n%s", want, text)
+			}
+		}
+		for _, key := range []string{"Press ", "copy:", "plan:", "shows them"} {
+			if strings.Contains(string(text), key) {
+				t.Errorf("the report names a key (%s), which a file does not have:\n%s", key, text)
 			}
 		}
 		if strings.ContainsRune(string(text), '\x1b') {

@@ -52,7 +52,7 @@ func TestAClusterThatStopsAnsweringIsAStateOfItsSide(t *testing.T) {
 	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
 		d.wait(5 * time.Second)
-		d.has("Live", "A says tunnel up, B says not answering", "does not answer", "seen as")
+		d.has("Live", "rome says tunnel up, milan says not answering", "does not answer", "seen as")
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = nil })
 		d.wait(3 * time.Second)
 		d.has("untested: each gateway gets answers")
@@ -62,14 +62,14 @@ func TestAClusterThatStopsAnsweringIsAStateOfItsSide(t *testing.T) {
 func TestTheLiveScreenSaysWhichAddressToCall(t *testing.T) {
 	inBubble(t, session.Options{}, connectedPair(t), func(t *testing.T, d *driver) {
 		ask := func(text string) {
-			d.keys("a")
-			d.has("What of milan do pods of rome call?")
+			d.keys("u")
+			d.has("Which pod or Service of milan?")
 			d.send(tea.PasteMsg{Content: text})
 			d.keys("enter")
 			d.wait(time.Second)
 		}
 		ask("web")
-		d.has("want pod/NAME, service/NAME or an IP address")
+		d.has("is not pod/NAME, service/NAME or an IP address")
 		d.keys("esc")
 		ask("10.244.0.4")
 		conf := d.pair.A.Facts().End("milan").Configuration
@@ -91,7 +91,7 @@ func TestAReportThatIsTooOldLooksStale(t *testing.T) {
 		d.wait(20 * time.Second)
 		d.has("untested: each gateway gets answers")
 		d.wait(25 * time.Second)
-		d.has("B says stale", "it said Connected", "and nothing since")
+		d.has("milan says stale", "it said Connected", "and nothing since")
 	})
 }
 
@@ -99,7 +99,7 @@ func TestALostConnectionIsSeen(t *testing.T) {
 	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
 		d.wait(12 * time.Second)
-		d.has("both sides say: down", "none yet")
+		d.has("both sides say: down", "none (kernel)")
 		for _, o := range d.pair.A.Objects() {
 			if o.GetObjectKind().GroupVersionKind().Kind == "GatewayClient" {
 				d.pair.A.Remove(o)
@@ -127,7 +127,7 @@ func TestALossyConnectionIsDegraded(t *testing.T) {
 		w.replace("kind-milan", reporting{p.B, func(r *wire.Report) { r.Loss, r.Since = 0.2, new(r.At.Add(-time.Hour)) }})
 		return session.Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
 	}, func(t *testing.T, d *driver) {
-		d.has("A says tunnel up, B says degraded", "! degraded", "20% of the pings are lost")
+		d.has("rome says tunnel up, milan says degraded", "! degraded", "20% of the pings are lost")
 	})
 }
 
@@ -153,7 +153,7 @@ func TestAClusterThatHangsHidesNothingOfTheOther(t *testing.T) {
 		return session.Options{A: refOf("kind-rome"), B: refOf("kind-milan")}
 	}, func(t *testing.T, d *driver) {
 		d.wait(3 * time.Second)
-		d.has("A rome", "answers", "B  ○ asked")
+		d.has("rome", "answers", "kind-milan  ○ asked")
 		d.wait(15 * time.Second)
 		d.has("no answer within 15s", "LT-P001")
 	})
@@ -244,7 +244,7 @@ func TestAConnectionIsMeasuredWhenItIsMade(t *testing.T) {
 		d.view(80, 30)
 		// These clusters run no probes: then that is said, and what is known instead.
 		d.has("not verified: only the gateways' pings are known", "can't run probes")
-		d.has("A rome → B milan")
+		d.has("rome → milan")
 	})
 }
 
@@ -269,7 +269,7 @@ func TestTheLiveScreenFillsItsRoom(t *testing.T) {
 		d.at(wizard.Live)
 		d.wait(time.Minute)
 		d.view(120, 40)
-		d.has("Round trip between the gateways, every 10s  A→B B→A", "┤", "-5 min", "now")
+		d.has("Round trip between the gateways, every 10s  rome → milan milan → rome", "┤", "-5 min", "now")
 		d.hasNot("lines 1 to")
 		d.view(120, 24)
 		d.hasNot("┤", "lines 1 to")

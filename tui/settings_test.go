@@ -29,7 +29,7 @@ func inForm(t *testing.T, test func(*testing.T, *driver)) {
 
 // The labels of fields.
 const (
-	labelIDB           = "Cluster ID of B"
+	labelIDB           = "ID of kind-milan"
 	labelService       = "Reached through"
 	labelPort          = "UDP port"
 	labelNodePort      = "Node port"
@@ -216,7 +216,7 @@ func TestTheHelpKeyWorksWhileTyping(t *testing.T) {
 func TestALiveConnectionIsChangedThroughItsPlan(t *testing.T) {
 	inBubble(t, session.Options{}, connectedPair(t), func(t *testing.T, d *driver) {
 		d.at(wizard.Live)
-		d.keys("e")
+		d.keys("C")
 		d.to(labelMTU)
 		d.keys("ctrl+u", "1", "2", "8", "0", "enter")
 		d.at(wizard.Plan)
@@ -235,7 +235,7 @@ func TestALiveConnectionIsChangedThroughItsPlan(t *testing.T) {
 
 func TestWhatWasWantedAndNotAppliedIsForgotten(t *testing.T) {
 	inBubble(t, session.Options{}, connectedPair(t), func(_ *testing.T, d *driver) {
-		d.keys("e")
+		d.keys("C")
 		d.to(labelMTU)
 		d.keys("ctrl+u", "1", "2", "8", "0", "enter", "esc")
 		d.at(wizard.Live)
@@ -285,12 +285,12 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.has("the plan installs it")
 		d.keys("enter")
 		d.at(wizard.Settings)
-		d.has("Cluster ID of B", "milan", "tab next field")
+		d.has("ID of kind-milan", "milan", "tab next field")
 		d.keys("enter")
 		d.keys("G") // there is something to wait for, which has no contents
 		d.hasNot("Its content is known only after that")
 		d.keys("g")
-		d.has("create liqo-tui operator", "create definitions of Liqo's API", "B milan")
+		d.has("create liqo-tui operator", "create definitions of Liqo's API", "milan")
 		d.keys("pgdown")
 		d.has("The addresses that milan will use for rome's pods are known after the installation")
 		for range 20 { // each step shows what it applies, also what a whole installation consists of
@@ -304,7 +304,7 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.keys("esc", "a", "pause", "y")
 		d.wait(40 * time.Second)
 		d.at(wizard.Live)
-		d.has("untested: each gateway gets answers", "B milan")
+		d.has("untested: each gateway gets answers", "milan")
 		if got := d.model.Summary(); !strings.HasSuffix(got, "\nRemove the operator, too: liqo-tui uninstall --kubeconfig /home/ada/.kube/config --context kind-milan") {
 			t.Errorf("got summary %q, want it to end with what removes the operator of milan", got)
 		}
@@ -368,14 +368,14 @@ func TestAnImageThatFailsLeadsToItsSetting(t *testing.T) {
 		d.keys("enter", "down", "enter", "enter", "enter", "a", "pause", "y")
 		d.wait(5 * time.Second)
 		d.has("LT-P009", missing, "name another image")
-		d.keys("e")
+		d.keys("C")
 		another(d)
 	})
 	// So does the screen of checks, if a pod has tried the image there.
 	inWorld(t, fresh(fails), func(_ *testing.T, d *driver) {
 		d.keys("enter", "down", "enter", "v")
 		d.wait(5 * time.Second)
-		d.has("1 failed", "FAIL     B   LT-P009")
+		d.has("1 failed", "FAIL     milan ")
 		d.keys("enter")
 		another(d)
 	})
@@ -393,7 +393,7 @@ func TestWhatIsNotRemovedAgainIsSaid(t *testing.T) {
 		d.wait(2 * time.Second)
 		d.has("stopped", "continue")
 		d.hasNot("remove") // there is only the operator
-		d.keys("c")
+		d.keys("r")
 		d.wait(8 * time.Second)
 		d.keys("ctrl+c")
 		d.wait(2 * time.Second)
@@ -466,7 +466,7 @@ func TestTheIDOfAClusterIsTheAdminsToChoose(t *testing.T) {
 		d.send(tea.PasteMsg{Content: "milano"})
 		d.keys("enter")
 		d.at(wizard.Plan)
-		d.has("Namespace liqo-tenant-milano", "B milano wait    operator works")
+		d.has("Namespace liqo-tenant-milano", "milano wait    operator works")
 		d.keys("a", "y")
 		d.wait(40 * time.Second)
 		if got := d.pair.B.Facts().ID; got != "milano" {
@@ -480,17 +480,17 @@ func TestAConnectionIsTakenAwayThoughTheOtherSideIsGone(t *testing.T) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = []flowtest.Window{{From: 1}} })
 		d.wait(3 * time.Second)
 		d.keys("X")
-		d.has("does not answer", "--local-only", "take away on A only")
+		d.has("does not answer", "--local-only", "remove on rome only")
 		d.keys("a", "y")
 		if log := d.pair.Log(); len(log) > 0 {
 			t.Fatalf("got writes %v", log)
 		}
-		d.keys("l")
+		d.keys("O")
 		d.has("Apply:", "to be run by the other cluster's admin")
 		d.keys("enter", "down", "pause", "enter")
 		d.wait(30 * time.Second)
 		d.at(wizard.Live)
-		d.has("A says not connected, B says not answering")
+		d.has("rome says not connected, milan says not answering")
 		if got := d.pair.A.Facts(); len(got.Clients)+len(got.Configurations) > 0 {
 			t.Errorf("got %v left on A", d.pair.A.Names())
 		}

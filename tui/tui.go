@@ -162,7 +162,7 @@ func (m Model) update(msg tea.Msg) (Model, tea.Cmd) {
 	case session.QuitMsg:
 		return m.quit(msg.Err)
 	case session.CopyMsg:
-		m.note = "Copied, if the terminal allows it. It is also printed at the end."
+		m.note = "Copied, if the terminal allows it, and printed at the end: " + string(msg)
 		return m, tea.SetClipboard(string(msg))
 	case session.RewatchMsg:
 		return m.rewatch()

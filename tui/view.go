@@ -297,7 +297,7 @@ func (m Model) helpText() []string {
 	if m.onBoard() {
 		return append(lines, m.dashboard.Legend(m.env())...)
 	}
-	lines = append(lines, t.Wrap("A is the local cluster, B the remote one. A tunnel is up when the gateways answer each other's pings. The clusters are connected when packets of pods pass, too.", m.width, 0)...)
+	lines = append(lines, t.Wrap("Tunnel up: the gateways answer each other's pings. Connected: packets went from pod to pod, too.", m.width, 0)...)
 	if command := m.wizard.CommandLine(m.env()); command != "" {
 		lines = append(lines, "", "The same as a command:")
 		lines = append(lines, t.Command("  ", command, m.width)...)

@@ -188,10 +188,10 @@ func (w *wizard) lookAgain(ctx context.Context) error {
 
 func (w *wizard) sayCheck(r check.Result) {
 	if r.State == check.Pass {
-		w.say("Check %s, %s, %s: pass.", r.ID, strings.ReplaceAll(r.Where(), ",", " and "), r.Title)
+		w.say("Check %s, %s, %s: pass.", r.ID, strings.ReplaceAll(r.Where(), "→", "to"), r.Title)
 		return
 	}
-	w.say("Check %s, %s, %s: %s. %s.", r.ID, strings.ReplaceAll(r.Where(), ",", " and "), r.Title, r.State, strings.TrimSuffix(r.Summary, "."))
+	w.say("Check %s, %s, %s: %s. %s.", r.ID, strings.ReplaceAll(r.Where(), "→", "to"), r.Title, r.State, strings.TrimSuffix(r.Summary, "."))
 	for _, fix := range r.Fix {
 		w.say("To do: %s.", strings.TrimSuffix(fix.String(), "."))
 	}
@@ -240,7 +240,7 @@ func (w *wizard) settings(ctx context.Context) error {
 
 // form returns the settings that the conversation asks for.
 func (w *wizard) form() []flows.ConnectionSetting {
-	a, b := "A "+w.id(flows.A), "B "+w.id(flows.B)
+	a, b := w.id(flows.A), w.id(flows.B)
 	form := append(peer.Form(w.facts(), a, b), flows.Form(w.options.Settings, a, b)...)
 	if w.params.Install != ([2]flows.Installation{}) {
 		form = append([]flows.ConnectionSetting{install.ImageSetting()}, form...)

@@ -51,11 +51,11 @@ func (w *wizard) chooseClusters(ctx context.Context) error {
 		ready = append(ready, c)
 	}
 	for i, c := range ready {
-		id := "no cluster ID yet"
-		if c.facts.ID != "" {
-			id = "cluster ID " + string(c.facts.ID)
+		has := "nothing installed"
+		if c.facts.Can().Connect {
+			has = fmt.Sprintf("%s, cluster ID %s", c.facts.Software, c.facts.ID)
 		}
-		w.say("%d: %s, Kubernetes %s, %s, %s.", i+1, c.name(), c.facts.Version, c.facts.Software, id)
+		w.say("%d: %s, Kubernetes %s, %s.", i+1, c.name(), c.facts.Version, has)
 	}
 	for side, named := range [2]flows.ContextRef{w.options.A, w.options.B} {
 		if err := w.chooseCluster(ctx, flows.Side(side), named, ready); err != nil {
@@ -66,7 +66,7 @@ func (w *wizard) chooseClusters(ctx context.Context) error {
 }
 
 func (w *wizard) chooseCluster(ctx context.Context, side flows.Side, named flows.ContextRef, ready []cluster) error {
-	which := [...]string{"Local cluster, A", "Remote cluster, B"}[side]
+	which := [...]string{"Local cluster", "Remote cluster"}[side]
 	if named != (flows.ContextRef{}) {
 		i := slices.IndexFunc(ready, func(c cluster) bool { return c.Ref == named })
 		if i < 0 {
@@ -95,7 +95,7 @@ func (w *wizard) chooseCluster(ctx context.Context, side flows.Side, named flows
 		}
 		c := ready[n-1]
 		if same, _ := flows.SameCluster(w.sides[flows.A].facts, c.facts); side == flows.B && same {
-			w.say("%s is the same cluster as A. Choose another one.", c.name())
+			w.say("%s is the same cluster as %s. Choose another one.", c.name(), w.id(flows.A))
 			continue
 		}
 		w.sides[side] = c
@@ -118,7 +118,7 @@ func (w *wizard) forget(ctx context.Context) error {
 	}
 	w.removal = flows.RemoveOptions{LocalOnly: true, Peer: peers[n-1]}
 	w.sides[flows.B] = cluster{open: engine.Absent{}}
-	w.say("Remote cluster, B: %s (not contacted).", peers[n-1])
+	w.say("Remote cluster: %s (not contacted).", peers[n-1])
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -322,14 +323,35 @@ func (b *board) expiresAt(t time.Time) {
 	}
 }
 
-// wakes returns the time at which the board has to be drawn again without news: the next minute, because
-// ages are shown in minutes, or the time at which a verdict expires, if that is earlier.
+// wakes returns the time at which the board has to be drawn again without news: the next minute or, while an age
+// counts in seconds, the next second; earlier if a verdict expires.
 func (b *board) wakes() time.Time {
-	next := b.now.Truncate(time.Minute).Add(time.Minute)
+	step := time.Minute
+	if b.young() {
+		step = time.Second
+	}
+	next := b.now.Truncate(step).Add(step)
 	if stale := b.expires.Add(time.Millisecond); !b.expires.IsZero() && stale.Before(next) {
 		next = stale
 	}
 	return next
+}
+
+// young reports whether an age may be less than a minute: of a report, a state, an event or a silence.
+func (b *board) young() bool {
+	young := func(at time.Time) bool { return !at.After(b.now) && b.now.Sub(at) < time.Minute }
+	if e, ok := b.Log.latest(); ok && young(e.at) {
+		return true
+	}
+	if slices.ContainsFunc(b.sources, func(s source) bool { return young(s.silent) }) {
+		return true
+	}
+	for _, p := range b.Rows {
+		if young(p.ends[0].Reading.At) || young(p.ends[1].Reading.At) || young(p.began()) {
+			return true
+		}
+	}
+	return false
 }
 
 // measure adds a source's new reading to the history of its row.
@@ -438,12 +460,24 @@ func (b *board) refresh(id pairID) {
 	b.counts[p.State]++
 	if !first && was != p.State {
 		p.seen = b.now
-		b.Log.add(event{at: b.now, id: p.ID, kind: eventState, was: was, is: p.State, text: p.Why})
+		b.Log.add(event{at: b.now, id: p.ID, kind: eventState, was: was, is: p.State, text: p.news(was, b.now)})
 	}
 	b.countFlap(p, was)
 	p.name = string(p.ends[0].ID) + "/" + string(p.ends[1].ID)
 	p.key = b.Order.key(p, b.now)
 	p.show = b.filter.matches(p)
+}
+
+// news returns the text of a change to the present state: the reason, or how long the outage was that ends now.
+func (p *peering) news(was view.PairState, now time.Time) string {
+	n := len(p.flaps)
+	switch {
+	case p.State.Works() && !p.worked && n > 0:
+		return "back after " + draw.Age(now.Sub(p.flaps[n-1]))
+	case p.State == view.Connected && was.Works():
+		return ""
+	}
+	return p.Why
 }
 
 // flapsKept is the largest number of flaps that a row keeps. A flap is the time at which this

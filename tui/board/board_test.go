@@ -15,6 +15,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/verify"
+	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -125,17 +126,86 @@ func TestWhatIsTooOldBecomesStaleWithoutNews(t *testing.T) {
 	now := flowtest.Epoch()
 	b := newBoard(refsOf("rome"), now)
 	b.take(now, []News{toldBy("rome", reported("milan", flows.RoleClient, up, now))})
-	wake := b.wakes()
-	if want := now.Add(30*time.Second + time.Millisecond); !wake.Equal(want) {
-		t.Errorf("got to be woken at %s, want %s", wake, want)
+	stale := now.Add(30*time.Second + time.Millisecond)
+	b.take(stale.Add(-time.Millisecond), nil)
+	if wake := b.wakes(); !wake.Equal(stale) {
+		t.Errorf("got to be woken at %s, want %s", wake, stale)
 	}
-	b.take(wake, nil)
+	b.take(stale, nil)
 	wantLines(t, b, "rome milan stale")
 	if got := b.Rows[PairOf("rome", "milan")].roundTrip(flows.A, b.now); got != 0 {
 		t.Errorf("got a round trip of %s, want none of now", got)
 	}
-	if wake := b.wakes(); !wake.Equal(now.Add(time.Minute)) {
-		t.Errorf("got to be woken at %s, want at the next minute", wake)
+}
+
+// After an outage it matters that it is over, and how long it was. Lost pings of before are no loss of now.
+func TestTheEndOfAnOutageSaysHowLongItWas(t *testing.T) {
+	now := flowtest.Epoch()
+	b := newBoard(refsOf("rome"), now)
+	told := func(after time.Duration, value networkingv1beta1.ConnectionStatusValue, loss float64, since time.Duration) {
+		now = now.Add(after)
+		r := reported("milan", flows.RoleClient, value, now)
+		r.Reported, r.Loss, r.Since, r.PodTraffic = true, loss, now.Add(-since), now
+		b.take(now, []News{toldBy("rome", r)})
+	}
+	told(0, up, 0, time.Hour)
+	told(10*time.Second, broken, 1, 0)
+	told(50*time.Second, up, 0.6, 5*time.Second)
+	p := b.Rows[PairOf("rome", "milan")]
+	if p.State != view.Recovering || p.Health() != view.Healthy || !strings.HasSuffix(p.Why, "back for 5s") {
+		t.Errorf("got %s: %s, want it to recover", p.State, p.Why)
+	}
+	told(10*time.Second, up, 0, 15*time.Second)
+	var got []string
+	for _, e := range b.Log.recent() {
+		got = append(got, e.line(draw.NewTheme(false, false), "rome/milan"))
+	}
+	want := []string{"○ rome/milan: recovering (was down): back after 50s", "✓ rome/milan: connected (was recovering)"}
+	if !slices.Equal(got[1:], want) {
+		t.Errorf("got %q, want %q after the outage", got, want)
+	}
+}
+
+// Whoever opens the diagnosis of an outage does not wait for observations that could have been made before.
+func TestConnectionsThatDoNotWorkAreObserved(t *testing.T) {
+	e := around(120, 40)
+	s := New(session.Options{Contexts: refsOf("rome")}, e)
+	id := PairOf("rome", "milan")
+	for _, step := range []struct {
+		value networkingv1beta1.ConnectionStatusValue
+		want  bool
+	}{{up, false}, {broken, true}, {broken, true}, {up, false}} {
+		e.Now = e.Now.Add(10 * time.Second)
+		s.list.selected = pairID{}
+		s = s.Take(e, []News{toldBy("rome", reported("milan", flows.RoleClient, step.value, e.Now))})
+		if _, got := s.looks[id]; got != step.want {
+			t.Errorf("%s: got an observation: %t, want %t", step.value, got, step.want)
+		}
+	}
+}
+
+// The first minute of an outage is the one in which somebody watches. Later, ages count in minutes, and nothing is
+// drawn in between.
+func TestTheFirstMinuteCountsInSeconds(t *testing.T) {
+	e := around(120, 40)
+	s := New(session.Options{Contexts: refsOf("rome")}, e)
+	s = s.Take(e, []News{toldBy("rome", reported("milan", flows.RoleClient, up, e.Now))})
+	e.Now = e.Now.Add(10 * time.Second)
+	s = s.Take(e, []News{toldBy("rome", reported("milan", flows.RoleClient, broken, e.Now))})
+	for _, step := range []struct {
+		after time.Duration
+		want  string
+		next  time.Duration
+	}{{7 * time.Second, "down 7s", time.Second}, {12 * time.Second, "down 12s", time.Second}, {40 * time.Second, "stale 40s", time.Second}, {3 * time.Minute, "stale 3m", 50 * time.Second}} {
+		at := e
+		at.Now = e.Now.Add(step.after)
+		s = s.Take(at, nil)
+		if got := ansi.Strip(strings.Join(s.View(at), "\n")); !strings.Contains(got, step.want) || strings.Contains(got, "<1m") {
+			t.Errorf("after %s: got\n%s\nwant %q", step.after, got, step.want)
+		}
+		if got := s.Ages(at.Now); got != step.next {
+			t.Errorf("after %s: got it drawn again after %s, want %s", step.after, got, step.next)
+		}
 	}
 }
 
@@ -462,10 +532,10 @@ func TestARefusedLoginIsNotCalledSilence(t *testing.T) {
 	refused.Problem = &flows.Problem{Kind: flows.Unauthorized, Message: "https://rome.example does not accept the credentials"}
 	s := New(session.Options{Contexts: refsOf("gone", "nobody")}, e).Take(e, []News{silent("gone"), refused})
 	view := strings.Join(s.View(e), "\n")
-	if !strings.Contains(view, "no answer from gone for <1m: ") || !strings.Contains(view, "login refused: nobody for <1m: https://rome.example does not accept") {
+	if !strings.Contains(view, "no answer from gone for 0s: ") || !strings.Contains(view, "login refused: nobody for 0s: https://rome.example does not accept") {
 		t.Errorf("got\n%s", view)
 	}
-	if lines := strings.Join(s.contextsText(e), "\n"); !strings.Contains(lines, "login refused for <1m") {
+	if lines := strings.Join(s.contextsText(e), "\n"); !strings.Contains(lines, "login refused for 0s") {
 		t.Errorf("got\n%s", lines)
 	}
 }
@@ -489,11 +559,11 @@ func TestSilentContextsAreHiddenAndListed(t *testing.T) {
 	}
 	lines := s.contextsText(e)
 	for i, want := range []string{"gone-1", "gone-2", "rome"} {
-		if !strings.HasPrefix(lines[i], want) || strings.Contains(lines[i], "no answer for <1m: i/o timeout") != (i < 2) {
+		if !strings.HasPrefix(lines[i], want) || strings.Contains(lines[i], "no answer for 0s: i/o timeout") != (i < 2) {
 			t.Errorf("got %q", lines[i])
 		}
 	}
-	if got := ansi.Strip(lines[2]); !strings.HasSuffix(got, "answers as rome   ✓ milan") {
+	if got := ansi.Strip(lines[2]); !strings.HasSuffix(got, "rome   ✓ milan") {
 		t.Errorf("got %q, want the peers beside it", got)
 	}
 	s, _ = s.Update(e, actBack)

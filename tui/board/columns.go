@@ -188,7 +188,7 @@ func lossText(p *peering, now time.Time) string {
 
 func handshakeText(p *peering, now time.Time) string {
 	if at := p.handshake(now); !at.IsZero() {
-		return draw.Minutes(now.Sub(at))
+		return draw.Short(now.Sub(at))
 	}
 	return "-"
 }
@@ -235,7 +235,7 @@ func (c table) at(x int) (column tableColumn, ok bool) {
 func (c table) line(t draw.Theme, p *peering, now time.Time, selected bool) string {
 	word := p.State.String()
 	if since := p.began(); !since.IsZero() && p.State != view.Connected && p.State != view.Untested {
-		word += " " + draw.Minutes(now.Sub(since))
+		word += " " + draw.Short(now.Sub(since))
 	}
 	state := c[0].pad(t.Glyphs[draw.PairMarks[p.State]] + " " + t.Plain(word))
 	var rest strings.Builder

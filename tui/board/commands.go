@@ -7,7 +7,6 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -111,8 +110,8 @@ func (s Screen) peeringCommands(e session.Env) []keys.Command {
 	var commands []keys.Command
 	if s.Detail && s.page == pageDiagnosis {
 		results, _, _ := s.checked(e, s.Subject())
-		if hasPlan(results) {
-			commands = append(commands, keys.Command{Binding: keys.Named(k.Apply, "plan the remedy"), Msg: actRemedy})
+		if _, plan := remedies(results); plan != nil {
+			commands = append(commands, keys.Command{Binding: keys.Named(k.Apply, "plan: "+plan.Means), Msg: actRemedy})
 		}
 		if len(problemsOf(results)) > 0 {
 			commands = append(commands, keys.Command{Binding: keys.Named(k.Problems, map[bool]string{true: "only problems", false: "all checks"}[s.allChecks]), Msg: actAllChecks})
@@ -129,7 +128,7 @@ func (s Screen) peeringCommands(e session.Env) []keys.Command {
 		keys.Command{Binding: k.YAML, Msg: pageYAML, Group: keys.Look},
 		keys.Command{Binding: k.Disconnect, Msg: visitMsg(session.Disconnect)},
 		keys.Command{Binding: k.Reset, Msg: visitMsg(session.Reset)},
-		keys.Command{Binding: k.Change, Msg: visitMsg(session.Connect)},
+		keys.Command{Binding: keys.Named(k.Settings, "change the connection"), Msg: visitMsg(session.Connect)},
 		keys.Command{Binding: k.HandOver, Msg: actHandOver},
 	)
 }
@@ -234,12 +233,6 @@ func (s Screen) click(e session.Env, at session.ClickMsg) (Screen, tea.Cmd) {
 	}
 	s.list = s.list.pick(s.list.top+row, parts.rows)
 	return s, nil
-}
-
-// hasPlan reports whether a plan is a remedy for one of the results.
-func hasPlan(results []check.Result) bool {
-	_, plan := remedies(results)
-	return plan != nil
 }
 
 // planRemedy shows the plan that is the remedy. The diagnosis stays open behind it.

@@ -27,10 +27,8 @@ type detail struct {
 	lendings [2][]view.Lending
 	log      *eventLog
 	names    string
-	began    time.Time // when beginning began
-	// beginning is what began then, as in [board].
-	beginning string
-	pane      bool // the detail does not scroll, so a chart is drawn completely or not at all
+	began    time.Time // when the history begins
+	pane     bool      // the detail does not scroll, so a chart is drawn completely or not at all
 	// absence is the reason that a side has reported nothing.
 	absence string
 	// measured returns lines about packets from pod to pod; nil if none can be sent.
@@ -58,7 +56,7 @@ func (d detail) lines(width, height int) []string {
 func (d detail) headline(v view.Verdict) string {
 	head := v.State.String()
 	if since := d.p.began(); !since.IsZero() {
-		head += " for " + draw.Minutes(d.now.Sub(since))
+		head += " for " + draw.Short(d.now.Sub(since))
 	}
 	return head
 }
@@ -283,7 +281,7 @@ func (d detail) history(v view.Verdict) string {
 	case outages == 0 && d.now.Sub(d.p.came) < flapWindow:
 		since = " since it first worked, at " + d.p.came.Format("15:04")
 	case d.now.Sub(d.began) < flapWindow:
-		since = " since " + d.began.Format("15:04") + ", when " + d.beginning + " began"
+		since = " since " + d.began.Format("15:04") + " (history begins there)"
 	}
 	return flapText(outages, v.State) + since
 }
@@ -361,7 +359,7 @@ func (d detail) facts(s flows.Side, both view.Verdict) ([]draw.Fact, draw.Mark) 
 	state, _ := r.State(d.now)
 	mark, word := draw.EndMark(state, both.State), state.Word()
 	if !e.Silent.IsZero() {
-		mark, word = draw.Unknown, "not answering for "+draw.Minutes(d.now.Sub(e.Silent))
+		mark, word = draw.Unknown, "not answering for "+draw.Short(d.now.Sub(e.Silent))
 	}
 	pod := ""
 	if end := d.peers[s]; end != nil && end.Pod != nil {
@@ -371,7 +369,7 @@ func (d detail) facts(s flows.Side, both view.Verdict) ([]draw.Fact, draw.Mark) 
 	if other := d.peers[s.Other()]; other != nil {
 		seen = other.Configuration
 	}
-	facts := t.EndFacts(r, seen, pod, func(at time.Time) string { return draw.Minutes(d.now.Sub(at)) })
+	facts := t.EndFacts(r, seen, pod, func(at time.Time) string { return draw.Short(d.now.Sub(at)) })
 	if !e.Fresh(d.now) {
 		for i, f := range facts {
 			facts[i].Value = t.Faint.Render(f.Value)

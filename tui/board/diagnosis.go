@@ -19,7 +19,7 @@ import (
 // whose facts only the command reads.
 func (s Screen) checked(e session.Env, p *peering) (results []check.Result, unread []string, missing wire.ClusterID) {
 	_, missing = s.contextsOf(p)
-	results = s.looks.Diagnose(s.factsOf(e, p))
+	results = s.looks[p.ID].Diagnose(s.factsOf(e, p))
 	results = slices.DeleteFunc(results, func(r check.Result) bool {
 		if r.State == check.Inconclusive && r.Summary == check.NotRead && !slices.Contains(unread, r.Title) {
 			unread = append(unread, r.Title)
@@ -83,10 +83,10 @@ func (s Screen) diagnosisText(e session.Env, p *peering) []string {
 	var facts []string
 	text, plan := remedies(results)
 	var remedy []string
-	if text != "" {
+	if text != "" && e.Keys.CopyCommand.Enabled() {
 		remedy = append(remedy, t.Title.Render(keys.Called(e.Keys.CopyCommand))+"  copy: "+t.Plain(text))
 	}
-	if plan != nil && missing == "" {
+	if plan != nil && missing == "" && e.Keys.Apply.Enabled() {
 		remedy = append(remedy, t.Title.Render(keys.Called(e.Keys.Apply))+"  plan: "+t.Plain(plan.Means))
 	}
 	switch {
@@ -143,10 +143,11 @@ func sortByUrgency(results []check.Result) {
 
 func resultLines(t draw.Theme, results []check.Result, width int) []string {
 	var lines []string
+	column := min(check.Column(results), mostName)
 	for i, r := range results {
 		switch {
 		case r.State != check.Skipped:
-			lines = append(lines, checkLines(t, r, width)...)
+			lines = append(lines, checkLines(t, r, column, width)...)
 		case i == 0 || results[i-1].Summary != r.Summary: // the reason is written once for all of them
 			lines = append(lines, skippedLines(t, results[i:], width)...)
 		}
@@ -188,10 +189,11 @@ func skippedLines(t draw.Theme, results []check.Result, width int) []string {
 	return lines
 }
 
-// checkLines returns the lines of one result: the finding, the evidence, and the advice.
-func checkLines(t draw.Theme, r check.Result, width int) []string {
+// checkLines returns the lines of one result: the finding, the evidence, and the advice. column is the width of the
+// names.
+func checkLines(t draw.Theme, r check.Result, column, width int) []string {
 	mark := draw.CheckMarks[r.State]
-	head := t.Marks[mark].Render(t.Glyphs[mark]+" "+string(r.ID)) + " " + draw.Pad(t.Plain(r.Where()), 4) + " "
+	head := t.Marks[mark].Render(t.Glyphs[mark]+" "+string(r.ID)) + " " + draw.Pad(t.Middle(t.Plain(r.Where()), column), column) + " "
 	if r.State == check.Pass { // there are many of these
 		line := draw.Pad(head+r.Title, draw.Cells(head)+check.LongestTitle) + "  " + t.Faint.Render(t.Plain(r.Summary))
 		if draw.Cells(line) <= width {

@@ -10,12 +10,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // Many checks are skipped for one reason: that is said once, before all of them.
 func TestWhySkippedChecksAreSkippedIsSaidOnce(t *testing.T) {
 	skipped := func(id, needs flows.Code) check.Result {
-		return check.Result{ID: id, Title: "title of " + string(id), Sides: []flows.Side{flows.A}, State: check.Skipped, Needs: needs, Summary: "needs " + string(needs)}
+		return check.Result{Names: [2]wire.ClusterID{"rome", "milan"}, ID: id, Title: "title of " + string(id), Sides: []flows.Side{flows.A}, State: check.Skipped, Needs: needs, Summary: "needs " + string(needs)}
 	}
 	results := []check.Result{skipped("X1", "N1"), skipped("X2", "N2"), skipped("X3", "N1")}
 	sortByUrgency(results)
@@ -23,7 +24,7 @@ func TestWhySkippedChecksAreSkippedIsSaidOnce(t *testing.T) {
 	for _, line := range resultLines(around(80, 24).Theme, results, 80) {
 		lines = append(lines, strings.TrimSpace(ansi.Strip(line)))
 	}
-	want := "· skipped: needs N1|X1 A title of X1 · X3 A title of X3|· skipped: needs N2|X2 A title of X2"
+	want := "· skipped: needs N1|X1 rome title of X1 · X3 rome title of X3|· skipped: needs N2|X2 rome title of X2"
 	if got := strings.Join(lines, "|"); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -47,7 +48,7 @@ func TestEachCheckIsOfAPartOfTheWay(t *testing.T) {
 
 func TestACommandThatOnlyShowsIsNoFix(t *testing.T) {
 	r := check.Result{ID: "X1", State: check.Fail, Fix: command.Texts("run: kubectl delete pod x", "see: kubectl get pods")}
-	got := ansi.Strip(strings.Join(checkLines(around(80, 24).Theme, r, 80)[2:], "|"))
+	got := ansi.Strip(strings.Join(checkLines(around(80, 24).Theme, r, 4, 80)[2:], "|"))
 	if want := "      Fix: kubectl delete pod x|      See: kubectl get pods"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -57,10 +58,10 @@ func TestACommandThatOnlyShowsIsNoFix(t *testing.T) {
 func TestAPassedCheckIsOneLineIfThatHasRoom(t *testing.T) {
 	r := check.Result{ID: "LT-D013", Title: "the keys match", Sides: []flows.Side{flows.A}, State: check.Pass, Summary: "key 8bf3197f..."}
 	theme := around(80, 24).Theme
-	if got := checkLines(theme, r, 80); len(got) != 1 || !strings.Contains(ansi.Strip(got[0]), "the keys match                  key 8bf3") {
+	if got := checkLines(theme, r, 4, 80); len(got) != 1 || !strings.Contains(ansi.Strip(got[0]), "the keys match                  key 8bf3") {
 		t.Errorf("got %q", got)
 	}
-	if got := checkLines(theme, r, 50); len(got) != 2 {
+	if got := checkLines(theme, r, 4, 50); len(got) != 2 {
 		t.Errorf("got %q, want the summary below", got)
 	}
 }

@@ -55,7 +55,11 @@ func (e event) line(t draw.Theme, names string) string {
 		return text
 	case eventState:
 	}
-	return fmt.Sprintf("%s %s: %s (was %s): %s", t.Glyphs[draw.PairMarks[e.is]], names, e.is, e.was, e.text)
+	text := fmt.Sprintf("%s %s: %s (was %s)", t.Glyphs[draw.PairMarks[e.is]], names, e.is, e.was)
+	if e.text != "" {
+		text += ": " + e.text
+	}
+	return text
 }
 
 // eventLog has the latest events, the oldest first.

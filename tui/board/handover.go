@@ -10,6 +10,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows/bundle"
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -44,10 +45,8 @@ func (s Screen) saveReport(e session.Env, msg handoverMsg) {
 		return
 	}
 	e.Width, e.Body, e.Height = reportWidth, reportHeight, 0 // without frames
+	e.Keys = keys.Map{}                                      // nobody presses keys in a file
 	s.logs, s.allChecks = logsMsg(msg), true
-	if s.page != pageDiagnosis || s.Subject() != p { // the earlier observations are of another connection
-		s.looks = check.Looks{}.With(s.factsOf(e, p))
-	}
 	results, _, _ := s.checked(e, p)
 	v := p.together(s.Board.now)
 	var b strings.Builder

@@ -18,6 +18,7 @@ var meanings = [view.States]string{
 	view.Connecting:   "gateways have not reached each other",
 	view.Unknown:      "nobody says how it is",
 	view.Degraded:     "it works, but pings are lost, nodes don't reach the gateway, or the last test failed",
+	view.Recovering:   "it works again; pings lost before still count",
 	view.Stale:        "the latest report is too old to tell",
 	view.Unreachable:  "an API server does not answer; the tunnel may well work",
 	view.OneSided:     "only one has a gateway for the other",

@@ -158,7 +158,7 @@ func (b *board) notices(t draw.Theme) []string {
 			if silent[s.word] == nil {
 				words = append(words, s.word)
 			}
-			silent[s.word] = append(silent[s.word], fmt.Sprintf("%s for %s", t.Middle(b.call(s), mostName), draw.Minutes(b.now.Sub(s.silent))))
+			silent[s.word] = append(silent[s.word], fmt.Sprintf("%s for %s", t.Middle(b.call(s), mostName), draw.Short(b.now.Sub(s.silent))))
 			why[s.word] = s.problem
 		}
 	}
@@ -306,7 +306,7 @@ func (b *board) nothing() string {
 	case len(b.Rows) > 0:
 		return "No connection matches the filter. Words are parts of names, or states: down, degraded, !connected. Press esc to clear it."
 	case len(b.sources) == 0:
-		return "There are no contexts to look at. Press n, then a, to add a kubeconfig file, or set KUBECONFIG before the start."
+		return "There are no contexts to look at. Press n, then F, to add a kubeconfig file, or set KUBECONFIG before the start."
 	case !known && asking:
 		return "Nothing is known of any cluster yet."
 	case !known:

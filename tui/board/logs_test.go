@@ -36,7 +36,7 @@ func TestLogsOfBothSidesAreOne(t *testing.T) {
 	s.logs = logsMsg{p.ID, session.Logs{Texts: [2]string{line("1", "dials") + line("4", "connected"), line("2", "hears") + "  of 192.0.2.1\n" + line("3", "answers")}}}
 	text := ansi.Strip(strings.Join(s.logText(e, p), "\n"))
 	at := -1
-	for _, want := range []string{"A 12:20:01 INFO dials", "B 12:20:02 INFO hears", "B   of 192.0.2.1", "B 12:20:03 INFO answers", "A 12:20:04 INFO connected"} {
+	for _, want := range []string{"rome  12:20:01 INFO dials", "milan 12:20:02 INFO hears", "milan   of 192.0.2.1", "milan 12:20:03 INFO answers", "rome  12:20:04 INFO connected"} {
 		i := strings.Index(text, want)
 		if i <= at {
 			t.Fatalf("got\n%s\nwant %q after the others", text, want)

@@ -15,9 +15,10 @@ func (s Screen) Take(e session.Env, all []News) Screen {
 		s.Board.take(e.Now, all)
 	}
 	if p := s.Subject(); s.Detail && s.page == pageDiagnosis && p != nil {
-		s.looks = s.looks.With(s.factsOf(e, p)) // one more observation
+		s.look(e, p)
 	}
 	for _, n := range all {
+		s.lookAtBroken(e, n)
 		if !s.paused.IsZero() {
 			s.Board.record(e.Now, n, s.kept)
 			s.kept = keepNews(s.kept, n)
@@ -26,6 +27,25 @@ func (s Screen) Take(e session.Env, all []News) Screen {
 		}
 	}
 	return s
+}
+
+// look adds an observation of a connection.
+func (s Screen) look(e session.Env, p *peering) { s.looks[p.ID] = s.looks[p.ID].With(s.factsOf(e, p)) }
+
+// lookAtBroken adds observations of the connections in the news that don't work, so that a diagnosis knows at once
+// which packets move. It forgets those of others.
+func (s Screen) lookAtBroken(e session.Env, n News) {
+	for _, r := range n.Changed {
+		id := PairOf(n.ID, r.Peer)
+		if p := s.Board.Rows[id]; p != nil && !p.State.Works() {
+			s.look(e, p)
+		} else if s.list.selected != id {
+			delete(s.looks, id)
+		}
+	}
+	for _, peer := range n.Gone {
+		delete(s.looks, PairOf(n.ID, peer))
+	}
 }
 
 // Tested stores the result of a test from pod to pod.

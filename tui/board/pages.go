@@ -10,7 +10,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
-	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render/apply"
@@ -31,7 +30,7 @@ func (s Screen) turnTo(e session.Env, p page) (Screen, tea.Cmd) {
 	switch {
 	case subject == nil:
 	case p == pageDiagnosis:
-		s.looks = check.Looks{}.With(s.factsOf(e, subject))
+		s.look(e, subject)
 	case p == pageLogs:
 		s.text = []string{"Reading" + e.Theme.Ellipsis}
 		return s, s.readLogs(e, 0)
@@ -133,8 +132,6 @@ func (s Screen) found(e session.Env, lines []string) []string {
 	return append([]string{head}, found...)
 }
 
-const answersAs = "answers as "
-
 // peersOf returns a line for each connection of a cluster, with its state.
 func (b *board) peersOf(t draw.Theme, id wire.ClusterID) []string {
 	states := map[string]view.PairState{}
@@ -172,20 +169,20 @@ func (s Screen) contextsText(e session.Env) []string {
 	width, answer := 0, 0
 	for _, x := range sources {
 		width = max(width, draw.Cells(x.ref.String()))
-		answer = max(answer, draw.Cells(t.State(draw.OK, answersAs+string(x.ID), 0)))
+		answer = max(answer, draw.Cells(t.State(draw.OK, string(x.ID), 0)))
 	}
 	width = min(width, e.Width/2)
 	var lines []string
 	for _, x := range sources {
-		mark, word, why := draw.OK, answersAs+string(x.ID), ""
+		mark, word, why := draw.OK, string(x.ID), ""
 		switch {
 		case !x.silent.IsZero():
-			mark, word, why = draw.Unknown, x.word+" for "+draw.Minutes(b.now.Sub(x.silent)), x.problem
+			mark, word, why = draw.Unknown, x.word+" for "+draw.Short(b.now.Sub(x.silent)), x.problem
 			why = strings.Replace(why, " (context "+x.ref.String()+")", "", 1) // the line begins with the context
 		case !x.asked:
 			mark, word = draw.Running, "was asked, and has not answered yet"
 		case x.ID == "":
-			mark, word = draw.Warn, "answers, and has no cluster ID"
+			mark, word = draw.Pending, "nothing is installed; "+keys.Called(e.Keys.Connect)+" on the list connects it"
 		}
 		line := draw.Pad(t.Middle(t.Plain(x.ref.String()), width), width) + "  "
 		if whole := line + t.State(mark, word+": "+why, 0); why != "" && draw.Cells(whole) <= e.Width {

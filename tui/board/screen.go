@@ -34,9 +34,9 @@ type Screen struct {
 	text    []string       // the text of a page that is made again only after a change
 	logs    logsMsg        // the latest logs
 	sharing sharing        // for the pages about Services
-	// looks has the observations for the diagnosis. The changes since then show in
-	// which direction packets move.
-	looks     check.Looks
+	// looks has the observations for the diagnosis of each connection that does not work. The changes since then
+	// show in which direction packets move.
+	looks     map[pairID]check.Looks
 	allChecks bool // passed checks are also shown
 
 	paused time.Time // the beginning of the pause; zero: there is no pause
@@ -75,7 +75,7 @@ func New(o session.Options, e session.Env) Screen {
 	if o.Past != nil {
 		b.beginning = simulation
 	}
-	s := Screen{options: o, Board: b, list: peeringList{board: b}}
+	s := Screen{options: o, Board: b, list: peeringList{board: b}, looks: map[pairID]check.Looks{}}
 	for _, ref := range o.Contexts {
 		if s.chosen == nil {
 			s.chosen = map[flows.ContextRef]bool{}

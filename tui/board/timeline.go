@@ -123,7 +123,7 @@ func (s Screen) eventsText(e session.Env, of []*peering, keep func(event) bool) 
 
 // eventTime returns the beginning of an event's lines.
 func eventTime(e event, now time.Time) string {
-	return fmt.Sprintf("%s %s  ", e.at.Format(time.TimeOnly), draw.PadLeft(draw.Minutes(now.Sub(e.at)), 3))
+	return fmt.Sprintf("%s %s  ", e.at.Format(time.TimeOnly), draw.PadLeft(draw.Short(now.Sub(e.at)), 3))
 }
 
 // eventLine returns an event as one line, which may be cut.

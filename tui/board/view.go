@@ -229,14 +229,14 @@ func cut(t draw.Theme, lines []string, height int, shows key.Binding) []string {
 const wholeDetail = 32
 
 func (s Screen) detailOf(e session.Env, p *peering) detail {
-	d := detail{t: e.Theme.Framed(e.Width, e.Height), now: s.Board.now, p: p, log: &s.Board.Log, names: s.Board.names(p.ID), began: s.Board.began, beginning: s.Board.beginning, absence: s.Board.absence()}
+	d := detail{t: e.Theme.Framed(e.Width, e.Height), now: s.Board.now, p: p, log: &s.Board.Log, names: s.Board.names(p.ID), began: s.Board.began, absence: s.Board.absence()}
 	for i := range p.ends {
 		d.peers[i] = s.objectsOf(e, p, flows.Side(i))
 		d.lendings[i] = view.Lendings(s.clusterOf(e, p, flows.Side(i)), p.ends[1-i].ID)
 	}
 	if refs, missing := s.contextsOf(p); missing == "" {
 		d.measured = func(width int) []string {
-			return e.Verified.Lines(e.Theme, refs, p.verdict(), e.Now, draw.Minutes, width)
+			return e.Verified.Lines(e, refs, p.verdict(), width)
 		}
 	}
 	return d

@@ -50,7 +50,7 @@ func (t Theme) EndFacts(r flows.Reading, seen *networkingv1beta1.Configuration, 
 	case !r.Handshake.IsZero():
 		shaken = ago(r.Handshake) + " ago"
 	case r.Reported && r.Value != networkingv1beta1.Connected:
-		shaken = "none yet"
+		shaken = "none"
 	}
 	if r.Implementation != "" {
 		shaken = cmp.Or(shaken, "-") + " (" + r.Implementation + ")"

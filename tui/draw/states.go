@@ -41,14 +41,14 @@ var CheckMarks = map[check.Outcome]Mark{
 // StateMarks has the marks of an end's states.
 var StateMarks = map[flows.EndState]Mark{
 	flows.StateNotConnected: Pending, flows.StateStarting: Running, flows.StateConnecting: Running,
-	flows.StateConnected: OK, flows.StateDegraded: Warn, flows.StateDown: Fail,
+	flows.StateConnected: OK, flows.StateDegraded: Warn, flows.StateRecovering: Running, flows.StateDown: Fail,
 	flows.StateStale: Unknown, flows.StateUnknown: Unknown,
 }
 
 // PairMarks has the marks of a connection's states, as seen from both sides.
 var PairMarks = [view.States]Mark{
 	view.Down: Fail, view.OneSided: Fail, view.Unreachable: Unknown, view.Stale: Unknown,
-	view.Degraded: Warn, view.Unknown: Unknown, view.Connecting: Running, view.Starting: Running,
+	view.Degraded: Warn, view.Recovering: Running, view.Unknown: Unknown, view.Connecting: Running, view.Starting: Running,
 	view.NotConnected: Pending, view.Untested: Pending, view.Connected: OK,
 }
 

@@ -247,7 +247,7 @@ func (t Theme) State(m Mark, word string, width int) string {
 	return t.Marks[m].Render(Pad(t.Glyphs[m]+" "+t.Plain(word), width))
 }
 
-// Side returns the name of a cluster: its letter, and its ID if it is known.
-func (t Theme) Side(s flows.Side, id string, width int) string {
-	return t.Sides[s].Render(Pad(t.Plain(strings.TrimSpace(s.String()+" "+id)), width))
+// Side returns the name of a cluster in the colour of its side.
+func (t Theme) Side(s flows.Side, name string, width int) string {
+	return t.Sides[s].Render(Pad(t.Plain(name), width))
 }

@@ -38,12 +38,11 @@ func threeDigits(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// Minutes writes a duration in at most three cells. Its smallest unit is a minute, so the
-// text changes at most once a minute.
-func Minutes(d time.Duration) string {
+// Short writes a duration in at most three cells, in its largest unit.
+func Short(d time.Duration) string {
 	switch d = max(0, d); {
 	case d < time.Minute:
-		return "<1m"
+		return fmt.Sprintf("%ds", int(d.Seconds()))
 	case d < time.Hour:
 		return fmt.Sprintf("%dm", int(d.Minutes()))
 	case d < 48*time.Hour:

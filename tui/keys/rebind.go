@@ -56,13 +56,13 @@ func Names() []Name {
 func (k *Map) Bindings() map[string]*key.Binding {
 	return map[string]*key.Binding{
 		"up": &k.Up, "down": &k.Down, "page-up": &k.PageUp, "page-down": &k.PageDown, "top": &k.Top, "bottom": &k.Bottom,
-		"apply": &k.Apply, "plan": &k.Plan, "retry": &k.Retry, "refresh": &k.Refresh, "continue": &k.Resume, "leave": &k.Leave,
+		"apply": &k.Apply, "plan": &k.Plan, "retry": &k.Retry, "refresh": &k.Refresh,
 		"settings": &k.Settings, "disconnect": &k.Disconnect, "reset": &k.Reset, "swap": &k.Swap, "local-only": &k.LocalOnly,
 		"add-file": &k.AddFile, "filter": &k.Filter, "info": &k.Info, "dashboard": &k.Dashboard, "connect": &k.Connect,
 		"explain": &k.Explain, "problems": &k.Problems, "verify": &k.Verify,
 		"copy": &k.CopyCommand, "address": &k.Address, "mouse": &k.Mouse, "palette": &k.Palette,
 		"events": &k.Events, "all-events": &k.AllEvents, "yaml": &k.YAML, "pause": &k.Pause, "save": &k.Save, "hand-over": &k.HandOver,
-		"wide": &k.Wide, "grow": &k.Grow, "shrink": &k.Shrink, "hide": &k.Hide, "matrix": &k.Matrix, "change": &k.Change, "diagnose": &k.Diagnose, "logs": &k.Logs, "services": &k.Services,
+		"wide": &k.Wide, "grow": &k.Grow, "shrink": &k.Shrink, "hide": &k.Hide, "matrix": &k.Matrix, "diagnose": &k.Diagnose, "logs": &k.Logs, "services": &k.Services,
 		"sort-name": &k.SortName, "sort-status": &k.SortStatus, "sort-latency": &k.SortLatency,
 		"sort-traffic": &k.SortTraffic, "sort-age": &k.SortAge,
 		"demo-cut": &k.CutUDP, "demo-slow": &k.SlowLink, "demo-kill": &k.KillGateway, "demo-cluster": &k.AddCluster,
@@ -92,13 +92,13 @@ var (
 	// Scopes has all scopes.
 	Scopes = []Scope{
 		{"the list of clusters", slices.Concat(everywhere, listed, []string{"filter", "add-file", "info", "refresh", "dashboard"})},
-		{"the checks", slices.Concat(everywhere, listed, []string{"settings", "refresh", "problems", "verify"})},
+		{"the checks", slices.Concat(everywhere, listed, []string{"info", "refresh", "problems", "verify"})},
 		{"the form", slices.Concat(everywhere, []string{"explain", "the next field", "the previous field", "the previous choice", "the next choice"})},
 		{"the plan", slices.Concat(everywhere, listed, []string{"apply", "copy", "settings", "refresh", "local-only"})},
-		{"a run", slices.Concat(everywhere, listed, []string{"continue", "leave", "disconnect", "retry", "plan", "settings", "swap", "diagnose"})},
+		{"a run", slices.Concat(everywhere, listed, []string{"disconnect", "retry", "plan", "settings", "swap", "diagnose"})},
 		{"the live connection", slices.Concat(everywhere, scrolled, []string{"verify", "diagnose", "address", "services", "settings", "plan", "disconnect", "reset", "copy", "dashboard"})},
 		{"the dashboard", slices.Concat(everywhere, listed, []string{
-			"filter", "info", "diagnose", "problems", "apply", "verify", "events", "all-events", "logs", "services", "yaml", "disconnect", "reset", "change",
+			"filter", "info", "diagnose", "problems", "apply", "verify", "events", "all-events", "logs", "services", "yaml", "disconnect", "reset", "settings",
 			"connect", "wide", "grow", "shrink", "hide", "matrix", "pause", "save", "hand-over", "copy", "refresh", "sort-name", "sort-status", "sort-latency", "sort-traffic", "sort-age",
 			"the previous choice", "the next choice", // these move the cursor of the matrix
 		})},

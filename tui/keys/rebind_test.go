@@ -1,7 +1,10 @@
 package keys
 
 import (
+	"cmp"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +70,22 @@ func TestEveryKeyIsNamedOrFixed(t *testing.T) {
 			if k.Bindings()[name] == nil && k.Fixed()[name] == nil {
 				t.Errorf("%s: %q is no command", s.Where, name)
 			}
+		}
+	}
+}
+
+// An admin who has learned a key on one screen does not get something else by it on another one.
+func TestAKeyMeansTheSameOnAllScreens(t *testing.T) {
+	k := NewMap(false)
+	again := map[string]string{"refresh": "retry"} // both do the same once more
+	owner := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(k.Bindings())) {
+		for _, pressed := range k.Bindings()[name].Keys() {
+			means := cmp.Or(again[name], name)
+			if other := owner[pressed]; other != "" && other != means {
+				t.Errorf("%s is the key of %s and of %s", pressed, other, name)
+			}
+			owner[pressed] = means
 		}
 	}
 }

@@ -87,6 +87,10 @@ func (l Logs) Lines(t draw.Theme, width int, gateways [2]Gateway) []string {
 	}
 	var heads []string
 	var all []entry
+	column := 0
+	for _, g := range gateways {
+		column = max(column, min(draw.Cells(string(g.ID)), width/6)) //nolint:mnd // the text needs the room
+	}
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		g := gateways[side]
 		head := t.Title.Render(t.Side(side, string(g.ID), 0))
@@ -111,9 +115,9 @@ func (l Logs) Lines(t draw.Theme, width int, gateways [2]Gateway) []string {
 			if timed {
 				at = when // a line without a time belongs to the line before it
 			}
-			lines := t.Wrap(text, width-2, 2)
+			lines := t.Wrap(text, width-column-1, 2)
 			for i := range lines {
-				lines[i] = t.Sides[side].Render(side.String()) + " " + lines[i]
+				lines[i] = t.Side(side, draw.Pad(t.Middle(string(g.ID), column), column), 0) + " " + lines[i]
 			}
 			all = append(all, entry{at, lines})
 		}

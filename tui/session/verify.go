@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/verify"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
 )
 
 // Verification is the latest measurement of a connection with packets, running or
@@ -55,15 +57,20 @@ type VerifiedMsg struct {
 }
 
 // Lines returns the result between two clusters as lines of at most width cells. A
-// result that is older than the present state of the connection does not count. age
-// writes the time since then, no finer than the screen shows times.
-func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, is view.Verdict, now time.Time, age func(time.Duration) string, width int) []string {
+// result that is older than the present state of the connection does not count.
+func (v Verification) Lines(e Env, of [2]flows.ContextRef, is view.Verdict, width int) []string {
+	t := e.Theme
+	age := func(at time.Time) string { return draw.Age(e.Now.Sub(at)) }
+	untested := "Not tested from pod to pod yet."
+	if k := keys.Called(e.Keys.Verify); k != "" { // a report has no keys
+		untested += " Press " + k + " to test."
+	}
 	switch {
 	case v.Running() && v.About(of):
-		text := fmt.Sprintf("measuring with a pod on each side, for %s", age(now.Sub(v.Began)))
+		text := fmt.Sprintf("measuring with a pod on each side, for %s", age(v.Began))
 		return []string{t.State(draw.Running, text, 0)}
 	case !v.Ended || !v.About(of):
-		return t.Wrap("Not tested from pod to pod yet. Press v to test.", width, 0)
+		return t.Wrap(untested, width, 0)
 	case v.Err != nil:
 		return t.Wrap("Not measured: "+v.Err.Error(), width, 0)
 	}
@@ -78,9 +85,17 @@ func (v Verification) Lines(t draw.Theme, of [2]flows.ContextRef, is view.Verdic
 	}
 	works := r.Verdict() != verify.Broken
 	if (works && is.State.Broken() || is.State.Works()) && is.Since.After(r.At) {
-		return []string{t.Faint.Render("before that: " + found + ", " + age(now.Sub(r.At)) + " ago")}
+		if r.Between == verify.Gateways {
+			return t.Wrap(untested, width, 0)
+		}
+		word := map[verify.Verdict]string{verify.Broken: "failed", verify.Degraded: "lost packets"}[r.Verdict()]
+		when := "the last change"
+		if is.State.Broken() {
+			when = "this outage"
+		}
+		return t.Wrap(fmt.Sprintf("The last test %s %s ago, before %s.", cmp.Or(word, "passed"), age(r.At), when), width, 0)
 	}
-	lines := []string{t.State(look, found, 0) + t.Faint.Render(", "+age(now.Sub(r.At))+" ago")}
+	lines := []string{t.State(look, found, 0) + t.Faint.Render(", "+age(r.At)+" ago")}
 	for _, text := range r.Lines() {
 		// The last line of the text says the same as the first line here.
 		if !strings.HasPrefix(text, "verified") && !strings.HasPrefix(text, "not verified") && !strings.HasPrefix(text, "the tunnel is tested") {

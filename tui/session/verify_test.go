@@ -36,8 +36,8 @@ func TestATestOfBeforeIsSaidToBe(t *testing.T) {
 		"it is down, as the test has found": {failed, view.Verdict{State: view.Down, Since: at.Add(time.Second)}, false},
 	} {
 		v := Verification{Pair: of, Result: c.result, Ended: true}
-		lines := v.Lines(draw.NewTheme(false, false), of, c.is, at.Add(time.Minute), draw.Age, 100)
-		if got := strings.HasPrefix(ansi.Strip(lines[0]), "before that: "); got != c.before {
+		lines := v.Lines(Env{Theme: draw.NewTheme(false, false), Now: at.Add(time.Minute)}, of, c.is, 100)
+		if got := strings.HasPrefix(ansi.Strip(lines[0]), "The last test "); got != c.before {
 			t.Errorf("%s: got %q, want it to be said: %t", name, lines[0], c.before)
 		}
 		if text := strings.Join(lines, "\n"); strings.Contains(text, "(pod to pod)") {

@@ -27,8 +27,8 @@ const addressTimeout = 10 * time.Second
 
 func (c scene) askAddress() {
 	c.Post(session.PromptMsg{
-		Title:   "What of " + string(c.id(flows.B)) + " do pods of " + string(c.id(flows.A)) + " call?",
-		Explain: "pod/NAME or service/NAME, with -n NAMESPACE where it is not default, or an IP address. Nothing is sent to it.",
+		Title:   "Which pod or Service of " + string(c.id(flows.B)) + "?",
+		Explain: "Type pod/NAME, service/NAME or an IP address, and -n NAMESPACE if it is not default. You see the address at which pods of " + string(c.id(flows.A)) + " call it. Nothing is sent to it.",
 		Submit: func(text string) (_ tea.Msg, problem string) {
 			words, namespace := strings.Fields(text), "default"
 			if len(words) == 3 && words[1] == "-n" {

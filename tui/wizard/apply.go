@@ -162,14 +162,11 @@ func (s applyScreen) choices(c scene) []keys.Command {
 	switch s.phase {
 	case phaseStopped:
 		leave := session.QuitMsg{Err: session.ErrInterrupted}
-		choices := []keys.Command{
-			{Binding: keys.Named(k.Resume, "continue where it stopped"), Msg: goAgain},
-			{Binding: keys.Named(k.Leave, "keep it so, and leave"), Msg: leave},
-		}
+		choices := []keys.Command{{Binding: keys.Named(k.Retry, "continue where it stopped"), Msg: goAgain}}
 		if removes {
 			choices = append(choices, remove)
 		}
-		return append(choices, keys.Command{Binding: k.Quit, Msg: leave, Quiet: true})
+		return append(choices, keys.Command{Binding: keys.Named(k.Quit, "leave it as it is"), Msg: leave})
 	case phaseFailed:
 		choices := []keys.Command{{Binding: k.Retry, Msg: goAgain}, {Binding: keys.Named(k.Plan, "look at the plan"), Msg: goPlan}}
 		if c.goal == session.Connect {
@@ -189,7 +186,7 @@ func (s applyScreen) choices(c scene) []keys.Command {
 			choices = append(choices, remove)
 		}
 		return append(choices,
-			keys.Command{Binding: keys.Named(k.Quit, "keep it so, and leave"), Msg: session.QuitMsg{Err: s.err}},
+			keys.Command{Binding: keys.Named(k.Quit, "leave it as it is"), Msg: session.QuitMsg{Err: s.err}},
 			keys.Command{Binding: k.Back, Msg: goPlan, Quiet: true},
 		)
 	case phaseRunning, phaseStopping, phaseNone, phaseDone:
@@ -459,6 +456,9 @@ func (s applyScreen) row(c scene, step flows.Step) string {
 	shown := step
 	if step.Status == flows.Waiting || step.Status == flows.Failed {
 		shown.Reason = "" // it is shown elsewhere
+	}
+	if _, worked := s.times[step.ID]; worked && step.Status == flows.Done && step.Action == flows.Delete {
+		shown.Reason = "deleted" // the plan only knows that it does not exist
 	}
 	line := c.stepLine(shown, false)
 	switch {

@@ -116,10 +116,14 @@ func matchingRows(rows []clusterRow, filter string) []clusterRow {
 }
 
 // offer moves the selection to the next context that can be chosen, if the selected one was
-// chosen.
+// chosen. Clusters that are already connected with it come last.
 func (s clustersScreen) offer(c scene) clustersScreen {
 	rows := s.rows(c)
-	free := slices.IndexFunc(rows, func(r clusterRow) bool { return r.refusal == "" })
+	peers := c.on(c.choosing().Other()).Good.Peers()
+	free := slices.IndexFunc(rows, func(r clusterRow) bool { return r.refusal == "" && peers[r.Good.ID] == nil })
+	if free < 0 {
+		free = slices.IndexFunc(rows, func(r clusterRow) bool { return r.refusal == "" })
+	}
 	if c.paired(s.selected) && free >= 0 {
 		s.selected = rows[free].Ref
 	}
@@ -186,7 +190,7 @@ func (c scene) refusal(k session.Member) string {
 	same, _ := flows.SameCluster(taken, k.Good)
 	switch {
 	case c.paired(k.Ref):
-		return fmt.Sprintf("it is %s already", other)
+		return "it is chosen already"
 	case k.Problem != "":
 		return k.Problem
 	case k.Probing():
@@ -196,9 +200,9 @@ func (c scene) refusal(k session.Member) string {
 	case misplaced(k) != "":
 		return misplaced(k)
 	case c.chosen(other) && same:
-		return fmt.Sprintf("it is the same cluster as %s, seen through another context: both have the UID %s", other, k.Good.UID)
+		return fmt.Sprintf("it is the same cluster as %s, seen through another context: both have the UID %s", c.name(other), k.Good.UID)
 	case c.chosen(other) && k.Good.ID != "" && taken.ID == k.Good.ID:
-		return fmt.Sprintf("it calls itself %q, as %s does: one of them needs another cluster ID", k.Good.ID, other)
+		return fmt.Sprintf("it calls itself %q, as %s does: one of them needs another cluster ID", k.Good.ID, c.Fleet.Call(c.on(other)))
 	case !k.Good.Can().Connect && k.Good.ID == "" && c.options.Install == nil:
 		return fmt.Sprintf("it has neither Liqo nor the liqo-tui operator. To do: %s", command.Ours("install").On(k.Ref.Flags()))
 	}
@@ -292,7 +296,7 @@ func (s clustersScreen) choose(c scene) clustersScreen {
 		return s
 	}
 	if r := rows[i]; r.refusal != "" {
-		c.Post(session.NoteMsg(fmt.Sprintf("%s can't be %s: %s.", c.Fleet.Call(r.Member), c.choosing(), strings.TrimSuffix(r.refusal, "."))))
+		c.Post(session.NoteMsg(fmt.Sprintf("%s can't be chosen: %s.", c.Fleet.Call(r.Member), strings.TrimSuffix(r.refusal, "."))))
 		return s
 	}
 	s.filter, s.selected = keys.Line{}, rows[i].Ref
@@ -430,12 +434,12 @@ func (s clustersScreen) layout(c scene) clustersLayout {
 // head returns the lines that say what to choose, and which files could not be read.
 func (s clustersScreen) head(c scene, rows []clusterRow) []string {
 	t, side := c.Theme, c.choosing()
-	question := "Choose the first of the two clusters: A"
+	question := "Choose the first of the two clusters"
 	if c.chosen(side.Other()) {
-		question = fmt.Sprintf("%s is %s. Choose the other cluster: %s", side.Other(), c.Fleet.Call(c.on(side.Other())), side)
+		question = c.Fleet.Call(c.on(side.Other())) + " is chosen. Choose the other cluster"
 	}
 	if draw.Cells(question) > c.Width {
-		question = fmt.Sprintf("Choose cluster %s.", side)
+		question = "Choose a cluster"
 	}
 	if counts := t.Dot + tallyOf(rows); len(rows) > manyContexts && draw.Cells(question+counts) <= c.Width {
 		question += counts
@@ -499,7 +503,7 @@ func (c scene) clusterLine(r clusterRow, nameWidth int, selected bool) string {
 	column := func(text string, width int) string { return draw.Pad(t.Middle(t.Plain(text), width-1), width) }
 	side := " "
 	if r.side != "" {
-		side = t.Sides[map[string]flows.Side{"A": flows.A, "B": flows.B}[r.side]].Render(r.side)
+		side = t.Sides[map[string]flows.Side{"A": flows.A, "B": flows.B}[r.side]].Render(t.Done)
 	}
 	name := column(c.Fleet.Call(r.Member), nameWidth)
 	if r.refusal != "" && r.side == "" {

@@ -86,7 +86,7 @@ func (s liveScreen) text(c scene) []string {
 	width, lines := c.Width, s.verdict(c)
 	var measured []string
 	if both := c.peer(flows.A).Connection != nil && c.peer(flows.B).Connection != nil; both {
-		measured = s.verify.Lines(c.Theme, c.pair, s.together(c), c.Now, draw.Age, width)
+		measured = s.verify.Lines(c.Env, c.pair, s.together(c), width)
 		lines = append(lines, measured[0])
 		measured = measured[1:]
 	}
@@ -131,8 +131,8 @@ func (s liveScreen) chart(c scene, room int) []string {
 		points := w.history.Until(c.Now, length)
 		values := session.RoundTrips(points)
 		if draw.Curved(values) {
-			curves = append(curves, draw.Curve{Values: values, Lost: session.Lost(points), Style: t.Sides[side], Mark: []rune(side.String())[0]})
-			head = append(head, t.Sides[side].Render(side.String()+t.To+side.Other().String()))
+			curves = append(curves, draw.Curve{Values: values, Lost: session.Lost(points), Style: t.Sides[side], Mark: [...]rune{'*', 'o'}[side]})
+			head = append(head, t.Side(side, c.name(side)+" "+t.To+" "+c.name(side.Other()), 0))
 		}
 	}
 	if height < leastChart || len(curves) == 0 {
@@ -145,7 +145,7 @@ func (s liveScreen) chart(c scene, room int) []string {
 func (s liveScreen) verdict(c scene) []string {
 	a, b := c.status(flows.A), c.status(flows.B)
 	v := s.together(c)
-	text := fmt.Sprintf("A says %s, B says %s", a.word, b.word)
+	text := fmt.Sprintf("%s says %s, %s says %s", c.name(flows.A), a.word, c.name(flows.B), b.word)
 	if a.word == b.word {
 		text = "both sides say: " + a.word
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
+	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
 
@@ -121,6 +122,49 @@ func TestAFailedStepHasNoTick(t *testing.T) {
 		w := Wizard{Step: Live, apply: applyScreen{phase: how}}
 		if got := ansi.Strip(w.Progress(e)); !strings.Contains(got, want) {
 			t.Errorf("phase %v: got %q, want %q in it", how, got, want)
+		}
+	}
+}
+
+// The row under the cursor may go at the moment in which the admin presses enter.
+func TestEnterNeverMeansAnotherRowThanBefore(t *testing.T) {
+	waiting := flows.Plan{Steps: []flows.Step{{ID: "namespace", Status: flows.Done}, {ID: "connected", Action: flows.Wait, Status: flows.Waiting}}}
+	connected := flows.Plan{Steps: []flows.Step{{ID: "namespace", Status: flows.Done}, {ID: "connected", Action: flows.Wait, Status: flows.Done}}}
+	s := planScreen{}.keep(waiting)
+	if s.selected != applyRow {
+		t.Fatalf("got %q selected, want the first row", s.selected)
+	}
+	if s = s.keep(connected); s.selected != noRow {
+		t.Errorf("got %q selected, want no row until the admin chooses one", s.selected)
+	}
+	c := scene{task: task{Current: connected}}
+	if s = s.update(c, keys.MoveMsg(1)); s.selected != "namespace" {
+		t.Errorf("got %q selected, want the first row", s.selected)
+	}
+}
+
+func TestStepsHaveNamesWhereThereIsRoom(t *testing.T) {
+	e, pair, _ := around(120, 40)
+	w := New(session.Options{A: pair[flows.A], B: pair[flows.B], Params: flows.Defaults()})
+	w.Step = Plan
+	if got := ansi.Strip(w.Progress(e)); !strings.Contains(got, "2✓ Preflight") || !strings.Contains(got, "6 Live") {
+		t.Errorf("got %q, want all names", got)
+	}
+	e.Width = 80
+	if got := ansi.Strip(w.Progress(e)); strings.Contains(got, "Preflight") || !strings.Contains(got, "4 Plan") {
+		t.Errorf("got %q, want the name of the present step alone", got)
+	}
+}
+
+// To the plan, what a run has deleted and what never existed are the same.
+func TestWhatARunHasDeletedIsCalledSo(t *testing.T) {
+	e, pair, _ := around(120, 40)
+	c := New(session.Options{A: pair[flows.A], B: pair[flows.B], Params: flows.Defaults()}).scene(e)
+	s := applyScreen{phase: phaseDone, times: map[flows.StepID]stepTime{"client": {began: e.Now, ended: e.Now.Add(time.Second)}}}
+	for id, want := range map[flows.StepID]string{"client": "deleted", "key": "does not exist"} {
+		step := flows.Step{ID: id, Action: flows.Delete, Status: flows.Done, Title: "object", Reason: "does not exist"}
+		if got := ansi.Strip(s.row(c, step)); !strings.Contains(got, "object  "+want) {
+			t.Errorf("%s: got %q, want %q", id, got, want)
 		}
 	}
 }

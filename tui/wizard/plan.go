@@ -42,13 +42,20 @@ func planIDs(p flows.Plan) []flows.StepID {
 	return ids
 }
 
+// noRow is selected while the row of the selection is gone: enter must not mean another row than before.
+const noRow flows.StepID = "none"
+
 // keep keeps the selection while its row exists.
 func (s planScreen) keep(p flows.Plan) planScreen {
 	ids := planIDs(p)
-	if slices.Contains(ids, s.selected) || len(ids) == 0 {
+	if slices.Contains(ids, s.selected) || s.selected == noRow || len(ids) == 0 {
 		return s
 	}
-	s.selected, s.zoom = ids[0], false
+	if s.selected != "" {
+		s.selected, s.zoom = noRow, false
+		return s
+	}
+	s.selected = ids[0]
 	return s
 }
 
@@ -63,17 +70,24 @@ func (s planScreen) commands(c scene) []keys.Command {
 	case !c.planned():
 		return []keys.Command{back}
 	case c.Current.Failure() != nil && c.goal != session.Connect && c.on(flows.A).Latest.Problem == nil:
-		return []keys.Command{{Binding: k.LocalOnly, Msg: goLocally}, refresh, back}
+		return []keys.Command{{Binding: keys.Named(k.LocalOnly, "remove on "+c.name(flows.A)+" only"), Msg: goLocally}, refresh, back}
 	case c.Current.Failure() != nil:
 		return []keys.Command{refresh, back}
 	}
-	open := keys.Command{Binding: keys.Named(k.Enter, "diff"), Msg: actZoom}
-	if s.selected == applyRow {
-		open = keys.Command{Binding: keys.Named(k.Enter, "apply"), Msg: goApply}
+	apply := "apply"
+	if c.Current.Empty() {
+		apply = "wait"
 	}
-	commands := []keys.Command{open}
+	var commands []keys.Command
+	switch s.selected {
+	case noRow:
+	case applyRow:
+		commands = append(commands, keys.Command{Binding: keys.Named(k.Enter, apply), Msg: goApply})
+	default:
+		commands = append(commands, keys.Command{Binding: keys.Named(k.Enter, "diff"), Msg: actZoom})
+	}
 	if !c.Current.Done() {
-		commands = append(commands, keys.Command{Binding: k.Apply, Msg: goApply, Quiet: s.selected == applyRow})
+		commands = append(commands, keys.Command{Binding: keys.Named(k.Apply, apply), Msg: goApply, Quiet: s.selected == applyRow})
 	}
 	commands = append(commands, back)
 	if same := c.command(); same != "" {
@@ -97,7 +111,9 @@ func (s planScreen) update(c scene, msg tea.Msg) planScreen {
 		s.zoom = false
 	}
 	if by, ok := msg.(keys.MoveMsg); ok {
-		if ids := planIDs(c.Current); len(ids) > 0 {
+		if ids := planIDs(c.Current); s.selected == noRow && len(ids) > 0 {
+			s.selected = ids[0]
+		} else if len(ids) > 0 {
 			s.selected = ids[min(max(s.index(c.Current)+int(by), 0), len(ids)-1)]
 		}
 	}
@@ -214,10 +230,10 @@ func (s planScreen) head(c scene, height int) []string {
 	case c.Current.Done():
 		facts = []string{"Nothing is left to do."}
 	case c.Current.Empty():
-		facts = []string{"Nothing is left to change."}
+		facts = []string{"Everything is applied."}
 	}
 	if c.goal == session.Connect {
-		facts = append(facts, fmt.Sprintf("server %s, %s", c.params.Server, c.params.ServiceType))
+		facts = append(facts, fmt.Sprintf("server on %s, %s", c.name(c.params.Server), c.params.ServiceType))
 	}
 	lines := []string{c.Theme.Title.Render(strings.Join(facts, c.Theme.Dot))}
 	if s.note != "" {
@@ -230,7 +246,7 @@ func (s planScreen) head(c scene, height int) []string {
 		return lines
 	}
 	if same := c.command(); same != "" {
-		command := c.Theme.Command("same: ", same, c.Width)
+		command := c.Theme.Command("As a command: ", same, c.Width)
 		for _, line := range command[:min(len(command), maxCommand)] {
 			lines = append(lines, c.Theme.Faint.Render(line))
 		}
@@ -246,7 +262,7 @@ func (s planScreen) rows(c scene) []string {
 	if !c.Current.Done() {
 		text := "Apply: " + draw.Counted(c.Current.Changes().Total(), "change")
 		if c.Current.Empty() {
-			text = "Wait for what is left"
+			text = "Wait until it works"
 		}
 		rows = append(rows, c.Theme.Row(s.selected == applyRow, text))
 	}
@@ -421,5 +437,5 @@ func (s planScreen) title(c scene) string {
 }
 
 func (c scene) stepTitle(step flows.Step) string {
-	return fmt.Sprintf("%s of %s %s", step.Title, step.Side, c.id(step.Side))
+	return fmt.Sprintf("%s of %s", step.Title, c.name(step.Side))
 }

@@ -123,7 +123,7 @@ func (s preflightScreen) commands(k keys.Map) []keys.Command {
 	}
 	commands := []keys.Command{
 		{Binding: keys.Named(k.Enter, "continue"), Msg: actPass},
-		{Binding: keys.Named(k.Settings, "explain"), Msg: actExplain},
+		{Binding: keys.Named(k.Info, "explain"), Msg: actExplain},
 		{Binding: k.Back, Msg: goClusters},
 		{Binding: keys.Named(k.Verify, "try with packets"), Msg: tryMsg{}},
 		{Binding: k.Refresh, Msg: session.RewatchMsg{}},
@@ -168,7 +168,7 @@ func (s preflightScreen) view(c scene) []string {
 	shown, selected := s.shown(), max(0, s.index())
 	rows := make([]string, len(shown))
 	for i, r := range shown {
-		rows[i] = c.checkLine(r, i == selected)
+		rows[i] = c.checkLine(r, min(check.Column(shown), c.Width/3), i == selected)
 	}
 	if len(rows) == 0 {
 		rows = []string{"No problem: " + keys.Called(c.Keys.Problems) + " shows all checks."}
@@ -197,15 +197,15 @@ func (s preflightScreen) tally(dot string) string {
 	for _, r := range s.results {
 		count[r.State]++
 	}
-	verdict := "You can go on"
+	verdict := "Ready"
 	if count[check.Fail] > 0 {
 		verdict = "Fix what failed first"
 	}
-	parts := []string{verdict, fmt.Sprintf("%d passed", count[check.Pass])}
+	parts := []string{verdict, draw.Counted(count[check.Pass], "check") + " passed"}
 	for _, kind := range []struct {
 		state check.Outcome
 		word  string
-	}{{check.Planned, "planned"}, {check.Warn, "to know"}, {check.Fail, "failed"}, {check.Inconclusive, "not known yet"}, {check.Skipped, "skipped"}} {
+	}{{check.Planned, "planned"}, {check.Warn, "with a note"}, {check.Fail, "failed"}, {check.Inconclusive, "can't be known yet"}, {check.Skipped, "skipped"}} {
 		if count[kind.state] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", count[kind.state], kind.word))
 		}
@@ -213,13 +213,13 @@ func (s preflightScreen) tally(dot string) string {
 	return strings.Join(parts, dot)
 }
 
-func (c scene) checkLine(r check.Result, selected bool) string {
+func (c scene) checkLine(r check.Result, column int, selected bool) string {
 	t := c.Theme
 	word := map[check.Outcome]string{
 		check.Pass: "pass", check.Warn: "warn", check.Fail: "FAIL", check.Inconclusive: "unknown", check.Skipped: "skipped",
 		check.Planned: "planned",
 	}[r.State]
-	line := t.State(draw.CheckMarks[r.State], word, t.StateWidth()) + " " + draw.Pad(t.Plain(r.Where()), 4)
+	line := t.State(draw.CheckMarks[r.State], word, t.StateWidth()) + " " + draw.Pad(t.Middle(t.Plain(r.Where()), column), column) + " "
 	if c.Width >= 70 {
 		line += t.Faint.Render(string(r.ID)) + " "
 	}
@@ -244,7 +244,7 @@ func (s preflightScreen) facts(c scene, r check.Result) []string {
 	lines := t.Wrap(r.Summary, c.Width, 0)
 	for _, side := range r.Sides {
 		if err := s.errs[side]; err != nil && r.ID == flows.CodePermission {
-			lines = append(lines, t.Wrap(side.String()+" was asked and answered: "+err.Error(), c.Width, 0)...)
+			lines = append(lines, t.Wrap(c.name(side)+" was asked and answered: "+err.Error(), c.Width, 0)...)
 		}
 	}
 	for _, text := range r.Evidence {

@@ -81,10 +81,10 @@ func (c scene) name(s flows.Side) string {
 	return cmp.Or(string(c.id(s)), c.Fleet.Call(c.on(s)))
 }
 
-// side returns the letter and the ID of a cluster, for a column.
+// side returns the name of a cluster, for a column.
 func (c scene) side(s flows.Side) string {
-	longest := max(draw.Cells(string(c.id(flows.A))), draw.Cells(string(c.id(flows.B))))
-	return c.Theme.Side(s, string(c.id(s)), min(2+longest, max(8, c.Width/4)))
+	longest := max(draw.Cells(c.name(flows.A)), draw.Cells(c.name(flows.B)))
+	return c.Theme.Side(s, c.name(s), min(longest, max(8, c.Width/4)))
 }
 
 // peer returns the side's end of the connection, from its last answer.
@@ -172,7 +172,7 @@ func (c scene) asking() []string {
 				mark, word = draw.Fail, state.Latest.Problem.Message
 			}
 		}
-		lines = append(lines, c.Theme.Side(s, string(c.id(s)), 0)+"  "+c.Theme.State(mark, word, 0))
+		lines = append(lines, c.Theme.Side(s, c.name(s), 0)+"  "+c.Theme.State(mark, word, 0))
 	}
 	return lines
 }

@@ -80,7 +80,7 @@ func TestAClusterIsChosenOnce(t *testing.T) {
 	}
 	w.clusters.selected = pair[flows.A]
 	_, _ = w.Update(e, actChoose)
-	if note, ok := (*posted)[1].(session.NoteMsg); !ok || !strings.Contains(string(note), "it is A already") {
+	if note, ok := (*posted)[1].(session.NoteMsg); !ok || !strings.Contains(string(note), "it is chosen already") {
 		t.Errorf("got %v for the same cluster again, want why not", (*posted)[1:])
 	}
 }

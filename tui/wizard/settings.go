@@ -41,8 +41,8 @@ func with[V any](m map[string]V, key string, value V) map[string]V {
 // settings returns the fields of the form in their order. Options have the names of the
 // clusters.
 func (c scene) settings() []flows.ConnectionSetting {
-	name := func(s flows.Side) string { return s.String() + " " + c.name(s) }
-	return slices.Concat(c.installSettings(), peer.Form(c.facts(), name(flows.A), name(flows.B)), flows.Form(c.options.Settings, name(flows.A), name(flows.B)))
+	a, b := c.name(flows.A), c.name(flows.B)
+	return slices.Concat(c.installSettings(), peer.Form(c.facts(), a, b), flows.Form(c.options.Settings, a, b))
 }
 
 // installSettings returns the settings for clusters without an operator: their IDs, and
@@ -61,7 +61,7 @@ func (c scene) installSettings() []flows.ConnectionSetting {
 		}
 		var made flows.Installation // with the ID that was found valid
 		out = append(out, flows.ConnectionSetting{
-			Name: [...]string{"cluster-id", "remote-cluster-id"}[s], Label: "Cluster ID of " + s.String(),
+			Name: [...]string{"cluster-id", "remote-cluster-id"}[s], Label: "ID of " + c.Fleet.Call(c.on(s)),
 			Valid: func(text string) (err error) {
 				if err = wire.ClusterID(text).Choose(); err == nil {
 					made, err = c.options.Install(facts, wire.ClusterID(text))
@@ -285,7 +285,7 @@ func (s settingsScreen) view(c scene) []string {
 
 func (s settingsScreen) line(c scene, f flows.ConnectionSetting, focused bool) string {
 	t := c.Theme
-	label := t.Label.Render(draw.Pad(f.Label, c.labelWidth()))
+	label := t.Label.Render(draw.Pad(t.Middle(f.Label, c.labelWidth()-1), c.labelWidth()))
 	room := c.Width - c.labelWidth() - 2
 	if f.Kind != setting.Choice {
 		text := s.texts[f.Name]

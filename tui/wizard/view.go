@@ -88,14 +88,22 @@ func (w Wizard) Name(e session.Env) string {
 	if !c.chosen(flows.B) {
 		return ""
 	}
-	return "A " + c.name(flows.A) + " " + e.Theme.Between + " B " + c.name(flows.B)
+	return c.name(flows.A) + " " + e.Theme.Between + " " + c.name(flows.B)
 }
 
-// Progress returns the steps with their results, the name of the present one, and the time. A wide screen
-// shows all names. An admin who comes from the dashboard has done no step.
+// Progress returns the steps with their results, the name of the present one, and the time. All names are shown if
+// there is room. An admin who comes from the dashboard has done no step.
 func (w Wizard) Progress(e session.Env) string {
+	const program = 10 + 2 // the name of the program, and a space
+	if all := w.steps(e, true); draw.Cells(w.Title(e))+draw.Cells(all)+program <= e.Width {
+		return all
+	}
+	return w.steps(e, false)
+}
+
+func (w Wizard) steps(e session.Env, named bool) string {
 	var words []string
-	apart, named := " ", e.Width >= draw.BesideFrom
+	apart := " "
 	if named {
 		apart = "  "
 	}
@@ -138,7 +146,7 @@ func (w Wizard) Gist(e session.Env) string {
 	case w.Step == Reach:
 		return "asks for a Service"
 	case w.Step == Live:
-		return "A " + c.status(flows.A).word + ", B " + c.status(flows.B).word
+		return c.name(flows.A) + ": " + c.status(flows.A).word + ", " + c.name(flows.B) + ": " + c.status(flows.B).word
 	case !c.planned():
 		return "looking at both clusters"
 	case w.Current.Failure() != nil:

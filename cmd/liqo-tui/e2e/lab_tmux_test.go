@@ -179,7 +179,7 @@ func (s *terminal) continueToLive() {
 			return
 		case strings.Contains(screen, "Apply these changes?"):
 			s.Press("y")
-		case strings.Contains(screen, " Apply:"), strings.Contains(screen, "Wait for what is left"),
+		case strings.Contains(screen, " Apply:"), strings.Contains(screen, "Wait until it works"),
 			strings.Contains(screen, "Gateway server on"), strings.Contains(screen, "2 Preflight"):
 			s.Press("Enter")
 		case strings.Contains(screen, " of "):

@@ -28,7 +28,7 @@ func (l lab) testOtherTerminals(t *testing.T, program string) {
 	t.Run("over SSH, a live connection is changed", func(t *testing.T) {
 		s := l.wizardOn(t, program, "SSH_TTY=/dev/pts/9")
 		s.Wait(30*time.Second, "Live", "each gateway gets answers")
-		s.Press("e")
+		s.Press("C")
 		s.Wait(30*time.Second, "▸ Gateway server on")
 		s.Press("Up", "Up") // to the last field but one
 		s.Wait(30*time.Second, "▸ MTU")

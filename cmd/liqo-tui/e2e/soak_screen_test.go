@@ -25,7 +25,7 @@ type screenRow struct {
 
 func (r screenRow) String() string { return cmp.Or(r.text, "no row") }
 
-var rowPattern = regexp.MustCompile(`(down|one-sided|unreachable|stale|degraded|unknown|connecting|starting|untested|no gateways|connected)( \S+)? +` +
+var rowPattern = regexp.MustCompile(`(down|one-sided|unreachable|stale|degraded|recovering|unknown|connecting|starting|untested|no gateways|connected)( \S+)? +` +
 	`(?:rome|milan) → (?:rome|milan) +(\S+) .* (\S+) +\S+ +\S+$`)
 
 // row is the present row on the screen.
@@ -45,7 +45,7 @@ type infoOfBoth map[wire.ClusterID]*info.Cluster
 
 // fromBad are the words of the dashboard from the worst to the best. The worse
 // side counts.
-var fromBad = []string{"down", "one-sided", "unreachable", "stale", "degraded", "unknown", "connecting", "starting", "untested", "no gateways", "connected"}
+var fromBad = []string{"down", "one-sided", "unreachable", "stale", "degraded", "recovering", "unknown", "connecting", "starting", "untested", "no gateways", "connected"}
 
 // state is the word that the dashboard must show for i.
 func (i infoOfBoth) state() string {

@@ -40,7 +40,7 @@ func TestTheProgramOnATerminal(t *testing.T) {
 		s := terminaltest.Open(t, 100, 30, nil, program, "wizard", "--kubeconfig", kubeconfig)
 		s.Wait(30*time.Second, "edge-00", "no answer", "connection refused")
 		s.Press("Enter")
-		s.Wait(30*time.Second, "edge-00 can't be A")
+		s.Wait(30*time.Second, "edge-00 can't be chosen")
 		s.Press("q")
 		if code := s.Exit(30 * time.Second); code != "0" {
 			t.Errorf("got exit code %s, want 0", code)

@@ -342,7 +342,7 @@ func TestThePastIsCalledSimulated(t *testing.T) {
 	w := New(time.Now())
 	var m tea.Model = tui.New(ctx, tui.Options{Backend: w, Start: tui.StartDashboard, Demo: w, Past: w.Live(over(t)), Params: flows.Defaults(), Now: w.Now})
 	m, _ = m.Update(tea.WindowSizeMsg{Width: 120, Height: 60})
-	if got := ansi.Strip(fmt.Sprint(m.View().Content)); !strings.Contains(got, ", when the simulation began") {
+	if got := ansi.Strip(fmt.Sprint(m.View().Content)); !strings.Contains(got, "(history begins there)") {
 		t.Errorf("got\n%s", got)
 	}
 	m, _ = m.Update(press("E"))
