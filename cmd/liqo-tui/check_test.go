@@ -82,7 +82,7 @@ func TestCheckFindsAPathThatWasCutAfterItWorked(t *testing.T) {
 			t.Errorf("%s: got %s, %s", r.Where(), r.State, r.Summary)
 		}
 	}
-	if len(roots) != 1 || roots[0].ID != check.UDPPath || !strings.Contains(roots[0].Summary, "no packet gets through either way") {
+	if len(roots) != 1 || roots[0].ID != check.UDPPath || !strings.Contains(roots[0].Summary, "no packet gets through between") {
 		t.Errorf("got root causes %+v, want both directions to be named", roots)
 	}
 	if err := (checkFlags{}).verdict(f, results); exit.Code(err) != exit.Unhealthy {
@@ -95,7 +95,7 @@ func TestCheckLeavesOpenWhatItCouldNotMeasure(t *testing.T) {
 	pair := flowtest.NewPair()
 	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))
 	f := flowtest.Facts(pair)
-	r := check.Result{ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.A, flows.B}, Directed: true, State: check.Measuring, Summary: "two looks"}
+	r := check.Result{Names: [2]wire.ClusterID{"rome", "milan"}, ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.A, flows.B}, Directed: true, State: check.Measuring, Summary: "two looks"}
 	if err := (checkFlags{}).verdict(f, []check.Result{r}); err != nil {
 		t.Errorf("got %v, want no verdict", err)
 	}
@@ -104,7 +104,7 @@ func TestCheckLeavesOpenWhatItCouldNotMeasure(t *testing.T) {
 	}
 	var out bytes.Buffer
 	report.WriteChecks(&out, []check.Result{r}, report.Brief)
-	if text := out.String(); !strings.HasPrefix(text, "Result: measuring") || !strings.Contains(text, "\n...  LT-D020 A→B ") {
+	if text := out.String(); !strings.HasPrefix(text, "Result: measuring") || !strings.Contains(text, "\n...  LT-D020 rome → milan ") {
 		t.Errorf("got %q", text)
 	}
 	if got := report.CheckOf(r).Result; got != "measuring" {
@@ -118,14 +118,14 @@ func TestCheckCountsWhatItLeavesOut(t *testing.T) {
 	all := []check.Result{
 		{ID: check.Answers, Title: "the API server answers", Sides: []flows.Side{flows.A}, State: check.Pass},
 		{ID: check.Warnings, Title: "no warnings about the gateway", Sides: []flows.Side{flows.B}, State: check.Warn},
-		{ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.A, flows.B}, Directed: true, State: check.Fail, Root: true, Fix: command.Texts(fix)},
+		{Names: [2]wire.ClusterID{"rome", "milan"}, ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.A, flows.B}, Directed: true, State: check.Fail, Root: true, Fix: command.Texts(fix)},
 		{ID: check.UDPPath, Title: "UDP between the gateways", Sides: []flows.Side{flows.B, flows.A}, Directed: true, State: check.Fail, Root: true, Fix: command.Texts(fix, "see the logs")},
 	}
 	var out bytes.Buffer
 	s := &report.Session{Out: &out, Format: report.Text}
 	(checkFlags{problems: true}).tell(s, flows.Facts{}, all)
 	text := out.String()
-	if !strings.HasPrefix(text, "Result: failed: UDP between the gateways · 1 of 4 checks passed\n\nFAIL LT-D020 A→B ") {
+	if !strings.HasPrefix(text, "Result: failed: UDP between the gateways · 1 of 4 checks passed\n\nFAIL LT-D020 rome → milan ") {
 		t.Errorf("got\n%s", text)
 	}
 	if strings.Contains(text, "API server") || strings.Count(text, fix) != 1 || !strings.Contains(text, "fix: see the logs") {

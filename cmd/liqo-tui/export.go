@@ -52,7 +52,7 @@ func (e exportFlags) run(ctx context.Context, io streams, pair *pairFlags, c *co
 		if err := manifest.Write(folder, files); err != nil {
 			return err
 		}
-		fmt.Fprintf(io.out, "%s %s: %s\n", side, p.ID(side), folder)
+		fmt.Fprintf(io.out, "%s: %s\n", p.ID(side), folder)
 		for _, m := range missing {
 			fmt.Fprintf(io.out, "  left out: %s\n", m)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/flags"
 	"github.com/liqo-tui/liqo-tui/cmd/liqo-tui/internal/report"
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 	"github.com/liqo-tui/liqo-tui/tui"
 )
@@ -245,8 +246,8 @@ func conclude(io streams, cmd *cobra.Command, args []string, err error) int {
 		return exit.Code(err)
 	}
 	prefix := "error: "
-	if _, ok := errors.AsType[exit.Interrupted](err); ok {
-		prefix = "" // the user asked for the interruption
+	if _, ok := errors.AsType[exit.Interrupted](err); ok || errors.Is(err, engine.ErrDeclined) {
+		prefix = "" // the user asked for it
 	}
 	fmt.Fprintln(io.err, prefix+err.Error())
 	if h := exit.Hint(err); !h.IsZero() {

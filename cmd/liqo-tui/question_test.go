@@ -30,7 +30,7 @@ func (s *stage) testQuestions(t *testing.T) {
 	}
 	for _, answer := range []string{"n", "", "yesterday"} {
 		term := connect(t)
-		term.Wait(time.Minute, "B milan: create GatewayServer rome", "+  mtu: 9000", "Apply these changes? [y/N]")
+		term.Wait(time.Minute, "milan: create GatewayServer rome", "+  mtu: 9000", "Apply these changes? [y/N]")
 		if answer != "" {
 			term.Press(answer)
 		}

@@ -64,8 +64,8 @@ var contractFaults = []struct {
 	make func(*ground)
 }{
 	{"none", "", func(*ground) {}},
-	{"the client's gateway is gone", "LT-D010 A,B", func(x *ground) { x.delete(flows.A, x.facts().Sides[flows.A].End("milan").Client) }},
-	{"the Configuration is gone, too", "LT-D003 B; LT-D010 A,B", func(x *ground) { x.delete(flows.B, x.facts().Sides[flows.B].End("rome").Configuration) }},
+	{"the client's gateway is gone", "LT-D010 both", func(x *ground) { x.delete(flows.A, x.facts().Sides[flows.A].End("milan").Client) }},
+	{"the Configuration is gone, too", "LT-D003 milan; LT-D010 both", func(x *ground) { x.delete(flows.B, x.facts().Sides[flows.B].End("rome").Configuration) }},
 }
 
 // ground is a pair of clusters on which something is tried.

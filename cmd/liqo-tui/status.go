@@ -11,6 +11,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
+// sideNames are the words of the flags for both clusters.
+var sideNames = [2]string{"local", "remote"}
+
 // printStatus prints the chosen clusters and the states of their connections,
 // one cluster after the other. A cluster that does not answer does not hide the
 // other one. The verdict is exit.Unhealthy if a connection does not work.
@@ -26,7 +29,7 @@ func printStatus(ctx context.Context, io streams, o *pairFlags) error {
 	for i, c := range sides {
 		f, err := look(ctx, c)
 		if looks[i] = f; err != nil {
-			errs, failed[i] = append(errs, fmt.Errorf("%s: %w", flows.Side(i), err)), true
+			errs, failed[i] = append(errs, fmt.Errorf("the %s cluster: %w", sideNames[i], err)), true
 			continue
 		}
 		known = append(known, f)
@@ -34,7 +37,7 @@ func printStatus(ctx context.Context, io streams, o *pairFlags) error {
 	healthy := true
 	for i, f := range looks {
 		if len(sides) > 1 {
-			fmt.Fprintln(io.out, [...]string{"A, the local cluster:", "\nB, the remote cluster:"}[i])
+			fmt.Fprintln(io.out, [...]string{"", "\n"}[i]+"The "+sideNames[i]+" cluster:")
 		}
 		if failed[i] {
 			continue

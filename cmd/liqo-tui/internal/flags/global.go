@@ -32,7 +32,7 @@ type Global struct {
 // Add adds the flags to a command and its subcommands.
 func (g *Global) Add(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
-	f.StringVar(&g.Color, "color", "auto", "colours: auto (on a terminal, unless NO_COLOR is set), always or never")
+	f.StringVar(&g.Color, "color", "auto", "colours of screens: auto (on a terminal, unless NO_COLOR is set), always or never")
 	f.StringVar(&g.Theme, "theme", Themes[0], "colours of screens: auto (the terminal's own) or high-contrast")
 	f.BoolVar(&g.ASCII, "ascii", false, "draw with ASCII characters only (default: as the locale says)")
 	f.BoolVar(&g.Accessible, "accessible", false, "ask and tell line by line instead of drawing screens")

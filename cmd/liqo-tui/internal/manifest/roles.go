@@ -26,7 +26,7 @@ func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, 
 	var needs [2][]rights.Permission
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if problem := f.Sides[side].Problem; problem != nil && problem.Kind != flows.Forbidden {
-			return fmt.Errorf("%s: %w", side, problem)
+			return fmt.Errorf("%s: %w", f.Sides[side].Name(), problem)
 		}
 		needs[side] = append(observe(f, side), rights.Needed(plan, side)...)
 		if len(tenantNamespaces(plan, side)) > 0 {
@@ -39,7 +39,7 @@ func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, 
 	reviews, errs := engine.Review(ctx, clusters, needs)
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		if errs[side] != nil {
-			return fmt.Errorf("%s: %w", side, errs[side])
+			return fmt.Errorf("%s: %w", f.Sides[side].Name(), errs[side])
 		}
 		user, missing := "", needs[side]
 		if review := reviews[side]; review != nil {
@@ -48,7 +48,7 @@ func WriteRoles(ctx context.Context, out io.Writer, clusters [2]engine.Cluster, 
 		if all {
 			missing = needs[side]
 		}
-		if err := writeRolesOf(out, side, f.Sides[side], user, missing, tenantNamespaces(plan, side)); err != nil {
+		if err := writeRolesOf(out, f.Sides[side], user, missing, tenantNamespaces(plan, side)); err != nil {
 			return err
 		}
 	}
@@ -83,13 +83,13 @@ func tenantNamespaces(p flows.Plan, side flows.Side) []wire.Object {
 	return nil
 }
 
-func writeRolesOf(out io.Writer, side flows.Side, c flows.ClusterFacts, user string, missing []rights.Permission, namespaces []wire.Object) error {
+func writeRolesOf(out io.Writer, c flows.ClusterFacts, user string, missing []rights.Permission, namespaces []wire.Object) error {
 	name := cmp.Or(string(c.ID), c.Context.String())
 	if len(missing) == 0 {
-		_, err := fmt.Fprintf(out, "# %s %s: user %q lacks nothing\n", side, name, user)
+		_, err := fmt.Fprintf(out, "# %s: user %q lacks nothing\n", name, user)
 		return err
 	}
-	fmt.Fprintf(out, "# %s %s: for user %q, to be applied on this cluster\n", side, name, user)
+	fmt.Fprintf(out, "# %s: for user %q, to be applied on this cluster\n", name, user)
 	if user == "" {
 		fmt.Fprintln(out, "# The API server does not name the user: fill in the name.")
 		user = "USER"

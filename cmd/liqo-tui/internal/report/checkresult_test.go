@@ -9,12 +9,13 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 // A condition of the other cluster may have a line that looks like a check.
 func TestTextsOfOthersAddNoCheck(t *testing.T) {
 	var out bytes.Buffer
-	const forged = "no answer\nok   LT-D020 B    all is well"
+	const forged = "no answer\nok   LT-D020 milan all is well"
 	WriteChecks(&out, []check.Result{{ID: "LT-D031", State: check.Fail, Summary: forged, Evidence: []string{forged}}}, Details)
 	for line := range strings.Lines(out.String()) {
 		if strings.HasPrefix(line, "ok ") {
@@ -35,16 +36,19 @@ func TestProblemsComeFirstAndWhatPassedIsShort(t *testing.T) {
 		{ID: "LT-D033", Title: "packets from pod to pod", State: check.Skipped, Summary: "needs LT-D030: ping", Sides: []flows.Side{flows.A}},
 		{ID: "LT-D012", Title: "the gateway's pod runs", State: check.Skipped, Summary: "only Liqo knows", Sides: []flows.Side{flows.A}},
 	}
+	for i := range results {
+		results[i].Names = [2]wire.ClusterID{"rome", "milan"}
+	}
 	const problems = `Result: failed: none is answered · 3 of 8 checks passed
 
-FAIL LT-D030 A    ping through the tunnel (root cause)
+FAIL LT-D030 rome ping through the tunnel (root cause)
      none is answered
-warn LT-D015 A    no warnings about the gateway
+warn LT-D015 rome no warnings about the gateway
      there are some
 `
 	const head = problems + `-    2 checks were skipped
      needs LT-D030: ping
--    LT-D012 A    the gateway's pod runs
+-    LT-D012 rome the gateway's pod runs
      only Liqo knows
 `
 	for listed, want := range map[Listed]string{
@@ -54,17 +58,17 @@ ok   tunnel (1): MTU of the tunnel
 
 --details shows what each of these checks has seen.
 `,
-		Details: problems + `-    LT-D032 A    packet loss
+		Details: problems + `-    LT-D032 rome packet loss
      needs LT-D030: ping
--    LT-D033 A    packets from pod to pod
+-    LT-D033 rome packets from pod to pod
      needs LT-D030: ping
--    LT-D012 A    the gateway's pod runs
+-    LT-D012 rome the gateway's pod runs
      only Liqo knows
-ok   LT-D001 A    the API server answers
+ok   LT-D001 rome  the API server answers
      within 3 ms
-ok   LT-D001 B    the API server answers
+ok   LT-D001 milan the API server answers
      within 4 ms
-ok   LT-D031 A    MTU of the tunnel
+ok   LT-D031 rome  MTU of the tunnel
      1440
 `,
 	} {

@@ -127,12 +127,13 @@ func writeSkipped(out io.Writer, skipped []check.Result) {
 }
 
 func writeResults(out io.Writer, results []check.Result) {
+	column := check.Column(results)
 	for _, r := range check.Once(results) {
 		root := ""
 		if r.Root {
 			root = " (root cause)"
 		}
-		fmt.Fprintf(out, "%-4s %s %-4s %s%s\n", stateMarks[r.State], r.ID, r.Where(), r.Title, root)
+		fmt.Fprintf(out, "%-4s %s %-*s %s%s\n", stateMarks[r.State], r.ID, column, r.Where(), r.Title, root)
 		if r.Summary != "" {
 			fmt.Fprintf(out, "     %s\n", indented(r.Summary, 5))
 		}

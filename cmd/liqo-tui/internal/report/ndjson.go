@@ -304,7 +304,7 @@ func problemOf(err error) *problem {
 	}
 	p := &problem{Code: string(exit.Reason(err)), What: err.Error()}
 	if s, ok := errors.AsType[*flows.StepError](err); ok {
-		p.What, p.Why = fmt.Sprintf("%s %s: %s", s.Step.Side, s.Cluster, s.Step.Title), s.Step.Reason
+		p.What, p.Why = fmt.Sprintf("%s: %s", s.Cluster, s.Step.Title), s.Step.Reason
 		p.Evidence = map[string]string{"step": string(s.Step.ID), "side": Side(s.Step.Side)}
 		maps.Copy(p.Evidence, s.Step.Evidence)
 	}

@@ -66,7 +66,7 @@ func (t *transcript) record(p flows.Plan, r engine.Record) {
 }
 
 func (t *transcript) line(out io.Writer, at time.Time, elapsed time.Duration, side flows.Side, id wire.ClusterID, text string) {
-	fmt.Fprintf(out, "%6.1fs  %s %-12s %s\n", elapsed.Seconds(), side, id, indented(text, 9))
+	fmt.Fprintf(out, "%6.1fs  %-12s %s\n", elapsed.Seconds(), id, indented(text, 9))
 	slog.Info(text, "side", side.String(), "cluster", id)
 	t.spoken = at
 }
@@ -136,7 +136,7 @@ func Diffs(p flows.Plan) string {
 	var b strings.Builder
 	listed := false // true if the last change was written as one line
 	for _, s := range p.Steps {
-		what := fmt.Sprintf("%s %s: %s %s", s.Side, p.ID(s.Side), s.Action, s.Title)
+		what := fmt.Sprintf("%s: %s %s", p.ID(s.Side), s.Action, s.Title)
 		switch {
 		case s.Diff != "":
 			if s.Edits != "" { // the objects are not ours, so their names are new to the reader

@@ -23,12 +23,12 @@ func TestEachChangeIsShownBeforeTheQuestion(t *testing.T) {
 		{Side: flows.A, Action: flows.Wait, Title: "handshake", Status: flows.Waiting},
 	}}
 	const want = `
-A rome: create GatewayServer milan
+rome: create GatewayServer milan
 + port: 51840
 
-A rome: delete Configuration default/milan
-B milan: delete Namespace liqo-tenant-rome: being deleted
-B milan: create GatewayClient rome: the server has no address yet
+rome: delete Configuration default/milan
+milan: delete Namespace liqo-tenant-rome: being deleted
+milan: create GatewayClient rome: the server has no address yet
 `
 	if got := Diffs(p); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
@@ -59,7 +59,7 @@ func TestABriefPlanCountsNewObjects(t *testing.T) {
 	}}
 	got := Diffs(Counted(p))
 	for _, want := range []string{
-		"A rome: create rights, new: 1 Role, 2 ServiceAccount\n", "A rome: update settings, new: 1 Role, 2 ServiceAccount\n--- live", "+    x: z", "A rome: create namespace\n--- live", "kind: Namespace",
+		"rome: create rights, new: 1 Role, 2 ServiceAccount\n", "rome: update settings, new: 1 Role, 2 ServiceAccount\n--- live", "+    x: z", "rome: create namespace\n--- live", "kind: Namespace",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got:\n%s\nwithout %q", got, want)
