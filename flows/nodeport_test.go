@@ -57,6 +57,10 @@ func TestAConnectionThatRecoversIsTold(t *testing.T) {
 	if _, why := r.State(now); why != "connected, but 96.6% of the pings are lost" {
 		t.Errorf("long after: got %s", why)
 	}
+	r.AnsweredSince = now.Add(-20 * time.Second)
+	if state, why := r.State(now); state != flows.StateRecovering || why != "back for 20s" {
+		t.Errorf("after an interruption that was too short for another value: got %s: %s", state, why)
+	}
 }
 
 // A replacement is two things: what goes, and what comes.

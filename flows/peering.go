@@ -111,6 +111,7 @@ type Reading struct {
 	Message        string
 	Handshake      time.Time
 	Loss           float64       // share of lost pings, 0 to 1; see Lost
+	AnsweredSince  time.Time     // the end of the only interruption among the last pings; zero if there was none
 	Received, Sent uint64        // bytes since the tunnel was made
 	Lately         wire.Movement // the traffic since the last answered ping
 	// PodTraffic is the last time at which packets of pods were seen in both directions; zero if they
@@ -228,8 +229,8 @@ func (r Reading) claim(now time.Time) (state EndState, why string) {
 		if r.NodeProblem != "" {
 			return StateDegraded, "connected, but not all nodes are as they should be: " + r.NodeProblem
 		}
-		if r.Lossy() && !r.Since.IsZero() && r.At.Sub(r.Since) < lossWindow {
-			return StateRecovering, "back for " + max(0, now.Sub(r.Since)).Round(time.Second).String()
+		if back := r.back(); r.Lossy() && !back.IsZero() {
+			return StateRecovering, "back for " + max(0, now.Sub(back)).Round(time.Second).String()
 		}
 		if r.Lossy() {
 			return StateDegraded, fmt.Sprintf("connected, but %.3g%% of the pings are lost", r.Loss*100)
@@ -249,6 +250,14 @@ func (r Reading) claim(now time.Time) (state EndState, why string) {
 		return StateDown, why
 	}
 	return StateUnknown, fmt.Sprintf("the Connection says %q, which this program does not know", r.Value)
+}
+
+// back returns the end of the interruption in which pings were lost; zero if they were lost in another way.
+func (r Reading) back() time.Time {
+	if !r.Since.IsZero() && r.At.Sub(r.Since) < lossWindow {
+		return r.Since
+	}
+	return r.AnsweredSince
 }
 
 // lossWindow is the time before a report in which a gateway counts lost pings.
@@ -367,6 +376,9 @@ func (p End) readConnection(r *Reading) {
 	}
 	if report.Handshake != nil {
 		r.Handshake = *report.Handshake
+	}
+	if report.AnsweredSince != nil {
+		r.AnsweredSince = *report.AnsweredSince
 	}
 	if report.PodTraffic != nil {
 		r.PodTraffic = *report.PodTraffic

@@ -301,6 +301,9 @@ func (c *Cluster) reportOf(now time.Time, o wire.Object, g *gateway, w way) (net
 	if !g.handshake.IsZero() {
 		r.Handshake = new(g.handshake)
 	}
+	if !s.AnsweredSince.IsZero() {
+		r.AnsweredSince = new(s.AnsweredSince)
+	}
 	if _, client := o.(*networkingv1beta1.GatewayClient); client || !s.LastReply.IsZero() {
 		r.Endpoint = w.heard
 	}

@@ -232,6 +232,9 @@ func reportOf(now time.Time, role gateway.Role, s setup, t tunnel.Status) (netwo
 	if !t.Peer.Handshake.IsZero() {
 		r.Handshake = new(t.Peer.Handshake)
 	}
+	if !t.Pings.AnsweredSince.IsZero() {
+		r.AnsweredSince = new(t.Pings.AnsweredSince)
+	}
 	if t.Peer.Endpoint.IsValid() {
 		r.Endpoint = t.Peer.Endpoint.String()
 	}

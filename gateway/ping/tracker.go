@@ -54,6 +54,9 @@ type Status struct {
 	Latency   time.Duration // round trip of the newest ping that was sent after the first answer; 0: none yet
 	Loss      float64       // 0 to 1, of the last Window pings since the first answer
 	LastReply time.Time     // zero: never
+	// AnsweredSince is set if all lost pings followed each other, and pings after them were answered: when the first
+	// of these was sent.
+	AnsweredSince time.Time
 }
 
 // Tracker turns pings and answers into a Status. It has no clock and no
@@ -129,15 +132,21 @@ func (t *Tracker) Status(now time.Time) Status {
 	if now.Sub(t.lastReply) > time.Duration(t.timing.Threshold)*t.timing.Interval {
 		s.Value = Error
 	}
-	judged, lost := 0, 0
-	for _, p := range t.pings {
+	judged, lost, series := 0, 0, 0
+	for i, p := range t.pings {
 		// A recent ping is neither lost nor answered.
 		if !p.answered && now.Sub(p.at) < t.timing.Interval {
 			continue
 		}
 		judged++
-		if !p.answered {
+		switch {
+		case !p.answered:
+			if s.AnsweredSince = (time.Time{}); i == 0 || t.pings[i-1].answered {
+				series++
+			}
 			lost++
+		case series == 1 && s.AnsweredSince.IsZero():
+			s.AnsweredSince = p.at
 		}
 	}
 	if judged > 0 {

@@ -91,6 +91,27 @@ func TestPingsThatWaitedForTheHandshakeGiveNoLatency(t *testing.T) {
 	}
 }
 
+func TestOneInterruptionIsToldFromPingsLostHereAndThere(t *testing.T) {
+	for answers, want := range map[string]float64{
+		"yyyyyy": 0, "yyyny": 4, "yynnnyyy": 5, "yyynnn": 0, "ynyyny": 0, "ynnyn": 0, "ynyyyy": 2,
+	} {
+		tr := NewTracker(Timing{})
+		for i, answer := range answers {
+			sent := at(2 * float64(i))
+			if tr.Sent(sent); answer == 'y' {
+				tr.Received(sent.Add(time.Millisecond), sent)
+			}
+		}
+		var since time.Time
+		if want > 0 {
+			since = at(2 * want)
+		}
+		if got := tr.Status(at(2 * float64(len(answers)+1))).AnsweredSince; !got.Equal(since) {
+			t.Errorf("%s: got %s, want %s", answers, got, since)
+		}
+	}
+}
+
 func TestLossCountsFromTheFirstAnswerAndLeavesOutPingsOnTheWay(t *testing.T) {
 	tr := NewTracker(Timing{Window: 10})
 	for i := range 5 {

@@ -26,6 +26,9 @@ type Report struct {
 	LatencyMicros int64 `json:"latencyMicros,omitempty"`
 	// Loss is the share of lost pings, 0 to 1, over the last 30.
 	Loss float64 `json:"loss"`
+	// AnsweredSince is set if the lost pings followed each other, as in an interruption, and the later ones are
+	// answered.
+	AnsweredSince *time.Time `json:"answeredSince,omitempty"`
 	// ReceivedBytes and SentBytes count the tunnel's traffic since it was made.
 	ReceivedBytes uint64 `json:"receivedBytes"`
 	SentBytes     uint64 `json:"sentBytes"`
