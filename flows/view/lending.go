@@ -395,6 +395,9 @@ func Worst(all ...Standing) Grade {
 // Row is one line of the view: a name and its text.
 type Row struct{ Name, Text string }
 
+// QuotaRow is the name of the row with all [Lending.Quotas].
+const QuotaRow = "Quota used"
+
 // Rows returns all lines of the view.
 func (l Lending) Rows() []Row {
 	rows := []Row{{"Access", l.Authentication}}
@@ -407,7 +410,7 @@ func (l Lending) Rows() []Row {
 	add("Node", l.Nodes)
 	add("Namespace", l.Namespaces)
 	if len(l.Quota) > 0 {
-		rows = append(rows, Row{"Quota used", l.quotaText()})
+		rows = append(rows, Row{QuotaRow, l.quotaText()})
 	}
 	rows = append(rows, Row{"Pods", l.PodText()})
 	for _, w := range l.Waiting {
@@ -430,12 +433,29 @@ func (l Lending) PodText() string {
 	return cmp.Or(strings.Join(parts, ", "), "none")
 }
 
+// Quota is the part of one granted resource that pods have requested.
+type Quota struct {
+	Name, Text string
+	Share      float64
+}
+
+// Quotas returns the granted resources, by name.
+func (l Lending) Quotas() (all []Quota) {
+	for _, name := range slices.Sorted(maps.Keys(l.Quota)) {
+		used, granted := l.Used[name], l.Quota[name]
+		q := Quota{Name: string(name), Text: used.String() + " of " + granted.String()}
+		if most := granted.AsApproximateFloat64(); most > 0 {
+			q.Share = used.AsApproximateFloat64() / most
+		}
+		all = append(all, q)
+	}
+	return all
+}
+
 func (l Lending) quotaText() string {
 	var parts []string
-	for name, granted := range l.Quota {
-		used := l.Used[name]
-		parts = append(parts, fmt.Sprintf("%s %s of %s", name, used.String(), granted.String()))
+	for _, q := range l.Quotas() {
+		parts = append(parts, q.Name+" "+q.Text)
 	}
-	slices.Sort(parts)
 	return strings.Join(parts, ", ")
 }
