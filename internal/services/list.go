@@ -39,11 +39,14 @@ type Problem struct {
 	Fix  command.Hint
 }
 
-func (p Problem) String() string {
+func (p Problem) String() string { return p.Hint().String() }
+
+// Hint returns the problem with its fix.
+func (p Problem) Hint() command.Hint {
 	if p.Fix.IsZero() {
-		return p.Text
+		return command.Text(p.Text)
 	}
-	return p.Text + "; " + p.Fix.String()
+	return command.Join([]command.Hint{command.Text(p.Text), p.Fix}, "; ")
 }
 
 // A ProblemKind says what a [Problem] is about.
