@@ -156,6 +156,22 @@ func BenchmarkKeyToFrame(b *testing.B) {
 	}
 }
 
+// BenchmarkIdleDashboard is ten seconds of a dashboard that nobody touches: each cluster reports once, and each report
+// makes a frame.
+func BenchmarkIdleDashboard(b *testing.B) {
+	mesh := newMesh(1000)
+	m := dashboardOf(b, mesh, 200, 60)
+	anHour(m)
+	for n := 1; b.Loop(); n++ {
+		at := flowtest.Epoch().Add(time.Duration(n) * session.Bucket)
+		for i, ref := range mesh.refs {
+			m = feedTo(m, newsMsg{reports: []report{mesh.report(i, n, at, m.fleet.Member(ref).Watch.ID)}, at: at})
+			_ = m.View()
+		}
+	}
+	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/session.Bucket.Seconds()*100, "%-of-a-core")
+}
+
 // BenchmarkOneChangedRow is the time from one new reading to the text of the
 // next frame.
 func BenchmarkOneChangedRow(b *testing.B) {
