@@ -33,7 +33,7 @@ func fresh(prepare func(*flowtest.Pair, *world)) func(*flowtest.Pair, *world) se
 
 func TestArrowsAndEnterConnectTwoClusters(t *testing.T) {
 	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
-		d.has("Choose the first of the two clusters", "▸ ", "kind-rome", "kind-milan", "ready")
+		d.has("Choose the first of the two clusters", "┃ ", "kind-rome", "kind-milan", "ready")
 		d.keys("enter")
 		d.has("kind-rome is chosen. Choose the other cluster")
 		d.keys("down", "enter")
@@ -45,7 +45,7 @@ func TestArrowsAndEnterConnectTwoClusters(t *testing.T) {
 		d.at(wizard.Plan)
 		d.has("Apply: 8 changes", "As a command: liqo-tui network connect --context kind-rome", "--remote-context kind-milan")
 		d.keys("enter")
-		d.has("Apply these changes?", "▸ Yes, apply")
+		d.has("Apply these changes?", "┃ Yes, apply")
 		d.keys("pause", "enter")
 		d.wait(30 * time.Second)
 		d.at(wizard.Live)
@@ -174,7 +174,7 @@ func TestOnlyWhatIsShownIsWatched(t *testing.T) {
 func TestTheFilterFindsClustersByAnyOfTheirNames(t *testing.T) {
 	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
 		d.keys("/", "m", "i", "l", "a", "n")
-		d.has("filter: milan", "▸ ", "kind-milan")
+		d.has("filter: milan", "┃ ", "kind-milan")
 		d.hasNot("kind-rome", "edge-00")
 		d.keys("enter", "enter")
 		d.has("kind-milan is chosen", "edge-00") // the filter has done its work
@@ -256,7 +256,7 @@ func TestAKubeconfigThatChangesIsFollowed(t *testing.T) {
 		d.world.contexts, d.world.problems = rest, nil
 		d.world.mu.Unlock()
 		d.wait(6 * time.Second)
-		d.has("▸ ", "kind-rome")
+		d.has("┃ ", "kind-rome")
 		d.hasNot("mapping values", "kind-milan")
 	})
 }
@@ -373,14 +373,14 @@ func TestANewConnectionCanBeChosenAtOnce(t *testing.T) {
 		d.keys("n")
 		d.has("── kind-rome ─")
 		d.keys("enter")
-		d.has("kind-rome is chosen. Choose the other cluster", "▸   kind-milan")
+		d.has("kind-rome is chosen. Choose the other cluster", "┃   kind-milan")
 	})
 }
 
 func TestAnEnterThatComesTooSoonSaysSo(t *testing.T) {
 	inBubble(t, session.Options{}, nil, func(_ *testing.T, d *driver) {
 		d.keys("enter", "enter")
-		d.has("▸ Yes, apply", "This enter came too soon to be an answer. Press it again.")
+		d.has("┃ Yes, apply", "This enter came too soon to be an answer. Press it again.")
 		d.keys("pause", "enter")
 		d.at(wizard.Apply)
 	})
@@ -396,7 +396,7 @@ func TestAnEnterIsAsLateAsItIs(t *testing.T) {
 		d.wait(900 * time.Millisecond)
 		d.send(tickMsg(d.model.options.Now())) // as news would
 		d.keys("enter")
-		d.has("▸ Yes, apply")
+		d.has("┃ Yes, apply")
 		time.Sleep(800 * time.Millisecond) // and no news comes
 		d.keys("enter")
 		d.at(wizard.Apply)

@@ -119,7 +119,7 @@ func TestTheDashboardLeadsToAllThatIsKnown(t *testing.T) {
 		d.keys("pgdown", "pgdown")
 		d.has("value: Connected")
 		d.keys("e")
-		d.has("› timeline", "No events since")
+		d.has("› timeline", "No events.")
 		d.keys("D")
 		d.has("› diagnosis", "checks", "✓ gateway ", "✓ nodes", "✓ ═")
 		d.keys("l")
@@ -186,7 +186,7 @@ func TestTheRemedyOfADiagnosisIsAPlan(t *testing.T) {
 		}
 		d.keys("a")
 		d.at(wizard.Plan)
-		d.has("server on rome", "GatewayServer", "what it means")
+		d.has("server on rome", "GatewayServer", "What it means")
 		d.keys("esc")
 		d.has("› diagnosis", "LT-D020")
 		d.keys("esc")
@@ -344,7 +344,7 @@ func TestAReportHasAllPagesOfAPeering(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range []string{
-			"# rome/milan: untested\n", "Written by liqo-tui at 2026-", "## Details\n\n```\n", "dials       172.18.0.20:30020", "## Timeline\n", "───\n", "No events since",
+			"# rome/milan: untested\n", "Written by liqo-tui at 2026-", "## Details\n\n```\n", "dials       172.18.0.20:30020", "## Timeline\n", "───\n", "No events.",
 			"## Diagnosis\n", "LT-D020 rome → milan UDP between the gateways", "## Logs\n", "rome  pod gw-milan", "milan  pod gw-rome",
 		} {
 			if !strings.Contains(string(text), want) {

@@ -320,8 +320,8 @@ func (d *driver) has(parts ...string) {
 func (d *driver) selected() string {
 	d.t.Helper()
 	for line := range strings.Lines(d.screen()) {
-		if row, ok := strings.CutPrefix(line, "▸ "); ok {
-			return strings.TrimSpace(row)
+		if row, ok := strings.CutPrefix(strings.TrimPrefix(line, "│ "), "┃ "); ok {
+			return strings.Trim(row, "│ \n")
 		}
 	}
 	return ""

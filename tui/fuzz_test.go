@@ -154,7 +154,7 @@ func fuzzKey(b byte) tea.KeyPressMsg {
 func (z *fuzzer) press(key tea.KeyPressMsg) {
 	before := ansi.Strip(z.d.model.View().Content)
 	asked := strings.Contains(before, "Apply these changes?")
-	if asked && (key.String() == "y" || key.String() == "enter" && strings.Contains(before, "▸ Yes")) {
+	if asked && (key.String() == "y" || key.String() == "enter" && strings.Contains(before, "┃ Yes")) {
 		z.allowed = true
 	}
 	z.d.send(key)

@@ -131,7 +131,7 @@ func TestAClickIsNoYes(t *testing.T) {
 			}
 		}
 		d.wait(time.Second)
-		d.has("Apply these changes?", "▸ Yes, apply")
+		d.has("Apply these changes?", "┃ Yes, apply")
 		if log := d.pair.Log(); len(log) > 0 {
 			t.Errorf("got writes %v", log)
 		}

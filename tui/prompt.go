@@ -128,7 +128,7 @@ func (m Model) promptBody(height int) []string {
 		names = max(names, draw.Cells(c.Help().Desc))
 	}
 	for i, c := range matches {
-		rows[i] = m.theme.Row(i == selected, draw.Pad(c.Help().Desc, names)+"  "+t.Faint.Render(c.Help().Key))
+		rows[i] = m.theme.Row(i == selected, draw.Pad(c.Help().Desc, names)+"  "+t.Faint.Render(c.Help().Key), m.width)
 	}
 	room := max(1, height-len(lines))
 	if len(rows) <= room || room < 3 {

@@ -154,13 +154,13 @@ func TestServicesAreReadWhileTheyAreShown(t *testing.T) {
 func TestTheWayToAServiceNamesItsFirstBrokenPart(t *testing.T) {
 	onServices(t, shared(t), func(t *testing.T, d *driver) {
 		d.view(200, 60)
-		d.has("› Service shop/api", "✗ broken at: EndpointSlices", "253.", "is 10.244.0.7 in milan", "tunnel to milan", "✗ endpoint 10.244.0.7 in milan: it is not ready")
+		d.has("› Service shop/api", "✗ broken at: EndpointSlices", "253.", "is 10.244.0.7 in milan", "tunnel to milan", "✗ endpoint 10.244.0.7 in milan it is not ready")
 		d.keys("c")
 		if d.clip != "liqo-tui service resolve shop/api --kubeconfig /home/ada/.kube/config --context kind-rome --remote-kubeconfig /home/ada/.kube/config --remote-context kind-milan" {
 			t.Errorf("got %q copied", d.clip)
 		}
 		d.keys("esc")
-		d.has("› Services", "▸ ✗ broken")
+		d.has("› Services", "┃ ✗ broken")
 		d.keys("esc")
 		d.has("2 contexts")
 	}, "enter")
@@ -189,7 +189,7 @@ func TestServicesThatWereNotReadAreNotGood(t *testing.T) {
 		says    []string
 	}{
 		"no right":  {func(p *flowtest.Pair) engine.Cluster { return forbidding{p.B} }, []string{"? milan: the exports are unread: this user may not read serviceexports", "? not looked shop/web"}},
-		"no answer": {func(p *flowtest.Pair) engine.Cluster { return silentAbout{p.B} }, []string{"? milan was not read: no answer within 10s", "? not looked shop/web", "milan not looked"}},
+		"no answer": {func(p *flowtest.Pair) engine.Cluster { return silentAbout{p.B} }, []string{"? milan was not read: no answer within 10s", "? not looked shop/web", "state ? not looked"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onServices(t, func(p *flowtest.Pair, w *world) {

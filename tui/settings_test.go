@@ -220,7 +220,7 @@ func TestALiveConnectionIsChangedThroughItsPlan(t *testing.T) {
 		d.to(labelMTU)
 		d.keys("ctrl+u", "1", "2", "8", "0", "enter")
 		d.at(wizard.Plan)
-		d.has("2 to update", "what it means")
+		d.has("2 to update", "What it means")
 		d.keys("enter", "y")
 		d.wait(time.Minute)
 		d.at(wizard.Live)
@@ -254,10 +254,10 @@ func TestAConnectionIsTakenAwayByItsPlan(t *testing.T) {
 				if log := d.pair.Log(); len(log) > 0 {
 					t.Fatalf("got writes %v by one key", log)
 				}
-				d.has("network "+goal.String(), "what it means")
+				d.has("network "+goal.String(), "What it means")
 				d.keys("enter", "pause", "enter") // the choice is no
 				d.keys("enter")
-				d.has("The connection ends.", "▸ No")
+				d.has("The connection ends.", "┃ No")
 				d.keys("down", "pause", "enter")
 				d.wait(30 * time.Second)
 				d.at(wizard.Live)
@@ -294,7 +294,7 @@ func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 		d.keys("pgdown")
 		d.has("The addresses that milan will use for rome's pods are known after the installation")
 		for range 20 { // each step shows what it applies, also what a whole installation consists of
-			if regexp.MustCompile(`(▸|> ).*definitions of Liqo`).MatchString(d.screen()) {
+			if regexp.MustCompile(`(┃|> ).*definitions of Liqo`).MatchString(d.screen()) {
 				break
 			}
 			d.keys("down")
@@ -354,7 +354,7 @@ func TestAnImageThatFailsLeadsToItsSetting(t *testing.T) {
 	another := func(d *driver) {
 		d.t.Helper()
 		d.at(wizard.Settings)
-		d.has("▸ Image")
+		d.has("┃ Image")
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.ImageFails = "" })
 		d.keys("ctrl+u")
 		d.send(tea.PasteMsg{Content: "example.org/own:v3"})

@@ -163,7 +163,7 @@ func TestCtrlCStopsAndContinues(t *testing.T) {
 		d.has("ctrl+c stops safely")
 		d.keys("ctrl+c")
 		d.wait(time.Second)
-		d.has("stopped", "What was applied is kept", "▸ r  continue", "x  remove", "q  leave it as it is")
+		d.has("stopped", "What was applied is kept", "┃ r  continue", "x  remove", "q  leave it as it is")
 		writes := len(d.pair.Log())
 		d.wait(5 * time.Second)
 		if got := len(d.pair.Log()); got != writes {
@@ -285,7 +285,7 @@ func TestAFailureIsACardAndCanBeRunAgain(t *testing.T) {
 	inBubble(t, session.Options{}, prepare, func(_ *testing.T, d *driver) {
 		d.keys("a", "y")
 		d.wait(3 * time.Second)
-		d.has("failed", "GatewayServer rome", "milan", "Why", `user "ada" cannot create`, "What was applied is kept", "▸ r  run again")
+		d.has("failed", "GatewayServer rome", "milan", "Why", `user "ada" cannot create`, "What was applied is kept", "┃ r  run again")
 		d.keys("r") // the fourth write is allowed
 		d.wait(30 * time.Second)
 		d.has("Live", "untested: each gateway gets answers")
@@ -363,13 +363,13 @@ func TestACopiedCommandIsWhatTheAdminSees(t *testing.T) {
 func TestTheSelectionStaysWithItsStep(t *testing.T) {
 	inBubble(t, session.Options{}, nil, func(t *testing.T, d *driver) {
 		d.keys("down", "down", "down", "down", "down")
-		d.has("▸ · later    milan create  GatewayServer rome")
+		d.has("┃ · later    milan create  GatewayServer rome")
 		d.view(60, 14)
-		d.has("▸ · later    milan create  GatewayServer rome")
+		d.has("┃ · later    milan create  GatewayServer rome")
 		d.pair.A.Put(render.TenantNamespace(d.pair.A.Tenant()))
 		d.wait(time.Second)
 		d.view(120, 40)
-		d.has("▸ · later    milan create  GatewayServer rome", "✓ done     rome  -       Namespace")
+		d.has("┃ · later    milan create  GatewayServer rome", "✓ done     rome  -       Namespace")
 	})
 }
 

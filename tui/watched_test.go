@@ -240,7 +240,7 @@ func (w *watch) look(length time.Duration, broken bool) {
 // state is what the list says of the peering, and what is wrong with that.
 func (w *watch) state(screen string, since time.Duration) (says, wrong string) {
 	for line := range strings.Lines(screen) {
-		row, ok := strings.CutPrefix(strings.TrimPrefix(line, "│ "), "▸ ")
+		row, ok := strings.CutPrefix(strings.TrimPrefix(line, "│ "), "┃ ")
 		if !ok {
 			continue
 		}
@@ -275,7 +275,7 @@ func (w *watch) reason(screen string, since time.Duration) (says, wrong string) 
 	var roots []string
 	for line := range strings.Lines(screen) {
 		if strings.Contains(line, "ROOT CAUSE") {
-			roots = append(roots, strings.Fields(line)[1])
+			roots = append(roots, strings.Fields(strings.TrimPrefix(line, "│ "))[1])
 		}
 	}
 	says = strings.Join(slices.Compact(slices.Clone(roots)), ", ")

@@ -101,18 +101,18 @@ func counted(n int) string {
 }
 
 // Unlisted says for each side that has one the reason that its Services were not read.
-func Unlisted(f flows.Facts) (texts []string) {
+func Unlisted(f flows.Facts) (texts []command.Hint) {
 	for _, c := range f.Sides {
 		why, fix := Off(c)
 		switch {
 		case c.Problem != nil:
-			texts = append(texts, fmt.Sprintf("%s was not read: %s", c.Name(), c.Problem.Message))
+			texts = append(texts, command.Hintf("%s was not read: %s", c.Name(), c.Problem.Message))
 		case why != "" && len(fix) > 0:
-			texts = append(texts, why+"; "+fix[0].String())
+			texts = append(texts, command.Join([]command.Hint{command.Text(why), fix[0]}, "; "))
 		case why != "":
-			texts = append(texts, why)
+			texts = append(texts, command.Text(why))
 		case c.Offers.Unknown() != "":
-			texts = append(texts, fmt.Sprintf("the Services of %s were not read: %s; to export one that you know: %s", c.Name(), c.Offers.Unknown(), c.Ours("service", "export", "NAMESPACE/NAME")))
+			texts = append(texts, command.Hintf("the Services of %s were not read: %s; to export one that you know: %s", c.Name(), c.Offers.Unknown(), c.Ours("service", "export", "NAMESPACE/NAME")))
 		}
 	}
 	return texts

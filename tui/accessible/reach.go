@@ -34,7 +34,7 @@ func (w *wizard) reach(ctx context.Context) error {
 		return err
 	}
 	for _, text := range service.Unlisted(f) {
-		w.say("Not known: %s.", strings.TrimSuffix(text, "."))
+		w.say("Not known: %s.", strings.TrimSuffix(text.String(), "."))
 	}
 	offers, left := service.Offers(f)
 	if len(offers) == 0 {

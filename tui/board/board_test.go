@@ -557,13 +557,13 @@ func TestSilentContextsAreHiddenAndListed(t *testing.T) {
 	if slices.ContainsFunc(s.Commands(e), func(c keys.Command) bool { return c.Msg == pageContexts }) {
 		t.Error("the page of all contexts is offered on itself")
 	}
-	lines := s.contextsText(e)
-	for i, want := range []string{"gone-1", "gone-2", "rome"} {
-		if !strings.HasPrefix(lines[i], want) || strings.Contains(lines[i], "no answer for 0s: i/o timeout") != (i < 2) {
+	lines := s.contextRows(e.Theme, e, e.Width)[1:]
+	for i, want := range []string{"gone-1", "  i/o timeout", "gone-2", "  i/o timeout", "rome"} {
+		if !strings.HasPrefix(lines[i], want) || strings.Contains(lines[i], "no answer for 0s") != strings.HasPrefix(want, "gone") {
 			t.Errorf("got %q", lines[i])
 		}
 	}
-	if got := ansi.Strip(lines[2]); !strings.HasSuffix(got, "rome   ✓ milan") {
+	if got := ansi.Strip(lines[4]); !strings.Contains(got, "✓ rome ") || !strings.HasSuffix(got, "✓ milan") {
 		t.Errorf("got %q, want the peers beside it", got)
 	}
 	s, _ = s.Update(e, actBack)

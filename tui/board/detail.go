@@ -25,8 +25,8 @@ type detail struct {
 	peers [2]*flows.End
 	// lendings are each side's views of lending.
 	lendings [2][]view.Lending
+	board    *board
 	log      *eventLog
-	names    string
 	began    time.Time // when the history begins
 	pane     bool      // the detail does not scroll, so a chart is drawn completely or not at all
 	// absence is the reason that a side has reported nothing.
@@ -149,7 +149,7 @@ func (d detail) panels(v view.Verdict, width, height int) []string {
 	if v.State != view.Connected && v.State != view.Untested {
 		var text []string
 		for _, why := range d.reasons(v) {
-			text = append(text, t.Wrap(why, inside, 0)...)
+			text = append(text, t.Clauses(why, inside)...)
 		}
 		title := t.Marks[mark].Render(d.headline(v))
 		if mark != draw.Warn && mark != draw.Fail {
@@ -214,7 +214,14 @@ func (d detail) summary(width, height int) []string {
 	left := width / 2
 	inside := t.Inside(left)
 	mark := draw.PairMarks[v.State]
-	text := []string{t.State(mark, d.headline(v), 0) + t.Faint.Render("  ") + t.Plain(v.Why)}
+	text := []string{t.State(mark, d.headline(v), 0) + "  " + t.Plain(v.Why)}
+	if height >= highSummary {
+		text[0] = t.State(mark, d.headline(v), 0)
+		why := t.Clauses(v.Why, inside)
+		for i := range reasonLines {
+			text = append(text, draw.At(why, i))
+		}
+	}
 	bare := t.Framed(0, 0)
 	picture := d.picture(v, inside)
 	var ends [2][]draw.Fact
@@ -252,6 +259,13 @@ func (d detail) summary(width, height int) []string {
 	}
 	return draw.Join(lines, charts)
 }
+
+// highSummary is the height of the panel from which on the reason has lines of its own below the state. There are
+// always reasonLines of them, so that the facts below stay where they are.
+const (
+	highSummary = 20
+	reasonLines = 3
+)
 
 // labelled is the width of the labels of a table with both ends.
 const labelled = 11
@@ -359,7 +373,7 @@ func (d detail) facts(s flows.Side, both view.Verdict) ([]draw.Fact, draw.Mark) 
 	state, _ := r.State(d.now)
 	mark, word := draw.EndMark(state, both.State), state.Word()
 	if !e.Silent.IsZero() {
-		mark, word = draw.Unknown, "not answering for "+draw.Short(d.now.Sub(e.Silent))
+		mark, word = draw.Unknown, "no answer for "+draw.Short(d.now.Sub(e.Silent))
 	}
 	pod := ""
 	if end := d.peers[s]; end != nil && end.Pod != nil {
@@ -491,15 +505,10 @@ const latestEvents = 6
 // events returns a line for each event, the latest first.
 func (d detail) events(width int) []string {
 	all := d.log.all(func(e event) bool { return e.id == d.p.ID })
-	var lines []string
-	for _, e := range slices.Backward(all[max(0, len(all)-mostEvents):]) {
-		if d.t.Frames() {
-			lines = append(lines, eventLine(d.t, e, d.names, d.now))
-			continue
-		}
-		lines = append(lines, eventLines(d.t, e, d.names, d.now, width)...)
+	if d.t.Frames() {
+		width = 0
 	}
-	return lines
+	return d.board.eventRows(d.t, all[max(0, len(all)-mostEvents):], true, width)
 }
 
 // mostEvents is the largest number of events in the overview, on a high terminal.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
@@ -55,75 +56,65 @@ func remedies(results []check.Result) (text string, plan *check.Remedy) {
 }
 
 // diagnosisText returns the verdict, the way of a packet, the advice, and the results with the
-// root causes first. Passed checks are shown only if the admin wants all.
+// root causes first. Passed checks are shown only if the admin wants all, or if there is room for them.
 func (s Screen) diagnosisText(e session.Env, p *peering) []string {
-	t, width := e.Theme.Framed(e.Width, e.Height), e.Width
+	t, width := s.theme(e), e.Width
+	inside := t.Inside(width)
 	results, unread, missing := s.checked(e, p)
-	var lines []string
-	if missing != "" {
-		lines = append(t.Wrap(string(missing)+" is "+s.Board.absence()+": only the other side could be checked.", width, 0), "")
-	}
 	mark := draw.CheckMarks[check.Worst(results)]
-	headline := t.Wrap(check.Headline(results), t.Inside(width)-2, 0)
-	for i, line := range headline {
-		if headline[i] = "  " + line; i == 0 {
-			headline[i] = t.State(mark, line, 0)
-		}
+	verdict := draw.Panel{Title: t.Title.Render("Diagnosis"), Mark: mark, Lines: sentence(t, mark, check.Headline(results), inside)}
+	if missing != "" {
+		verdict.Lines = append(verdict.Lines, sentence(t, draw.Unknown, string(missing)+" is "+s.Board.absence()+": only the other side could be checked", inside)...)
 	}
-	if t.Frames() {
-		headline = t.Panel(draw.Panel{Title: t.Title.Render("Diagnosis"), Lines: headline, Mark: mark}, width, 0)
-	} else {
-		headline = append(headline, "")
-	}
-	lines = append(lines, headline...)
-	lines = append(lines, t.Connection(picture(t, results, p, width), width)...)
-	if !t.Frames() {
-		lines = append(lines, "")
-	}
-	var facts []string
-	text, plan := remedies(results)
-	var remedy []string
-	if text != "" && e.Keys.CopyCommand.Enabled() {
-		remedy = append(remedy, t.Title.Render(keys.Called(e.Keys.CopyCommand))+"  copy: "+t.Plain(text))
-	}
-	if plan != nil && missing == "" && e.Keys.Apply.Enabled() {
-		remedy = append(remedy, t.Title.Render(keys.Called(e.Keys.Apply))+"  plan: "+t.Plain(plan.Means))
-	}
-	switch {
-	case len(remedy) > 0 && t.Frames():
-		lines = append(lines, t.Panel(draw.Panel{Title: t.Title.Render("What you can do"), Lines: remedy}, width, 0)...)
-	default:
-		for _, line := range remedy {
-			lines = append(lines, t.Fit(line, width))
-		}
-	}
+	var reported []string
 	for _, end := range p.ends {
 		if at := end.Reading.At; end.Chosen && !at.IsZero() {
-			facts = append(facts, t.Faint.Render(fmt.Sprintf("%s reported at %s", end.ID, at.In(e.Now.Location()).Format(time.TimeOnly))))
+			reported = append(reported, t.Plain(fmt.Sprintf("%s reported at %s", end.ID, at.In(e.Now.Location()).Format(time.TimeOnly))))
 		}
 	}
-	lines = append(lines, t.Pack(facts, width)...)
-	if len(unread) > 0 && missing == "" {
-		lines = append(lines, t.Wrap(fmt.Sprintf("Not looked at here: %s. The command \"check\" reads them.", strings.Join(unread, ", ")), width, 0)...)
+	for _, line := range t.Pack(reported, inside) {
+		verdict.Lines = append(verdict.Lines, t.Faint.Render(line))
 	}
-	lines = append(lines, "")
+	lines := t.Stack(width, 0, []draw.Panel{verdict})
+	lines = append(lines, t.Connection(picture(t, results, p, width), width)...)
+
+	remedy := draw.Panel{Title: t.Title.Render("What you can do")}
+	text, plan := remedies(results)
+	if text != "" && e.Keys.CopyCommand.Enabled() {
+		lead := keys.Called(e.Keys.CopyCommand) + "  copy: "
+		for i, line := range t.Clauses(text, inside-len(lead)) {
+			remedy.Lines = append(remedy.Lines, map[bool]string{true: t.Title.Render(lead), false: strings.Repeat(" ", len(lead))}[i == 0]+line)
+		}
+	}
+	if plan != nil && missing == "" && e.Keys.Apply.Enabled() {
+		remedy.Lines = append(remedy.Lines, t.Title.Render(keys.Called(e.Keys.Apply))+"  plan: "+t.Plain(plan.Means))
+	}
+	lines = append(lines, t.Stack(width, 0, []draw.Panel{remedy})...)
+
 	shown := slices.Clone(results)
 	if problems := problemsOf(results); !s.allChecks && len(problems) > 0 {
 		shown = problems
 	}
 	sortByUrgency(shown)
 	passed := len(results) - len(shown)
-	if passed > 0 && width >= draw.BesideFrom { // there is room for all
-		half := draw.Half(width)
-		fine := slices.DeleteFunc(results, func(r check.Result) bool { return r.State != check.Pass })
-		right := append([]string{t.Label.Render(fmt.Sprintf("%d passed", passed))}, resultLines(t, check.Together(fine), half)...)
-		return append(lines, t.Beside(resultLines(t, check.Once(check.Together(shown)), half), right, width)...)
+	checks := draw.Panel{Title: t.Title.Render("Checks"), Grows: true}
+	fine := draw.Panel{Title: t.Title.Render(fmt.Sprintf("%d passed", passed)), Grows: true}
+	for _, r := range shown {
+		checks.Open = checks.Open || draw.Pastes(r.Fix...)
 	}
-	lines = append(lines, resultLines(t, check.Once(check.Together(shown)), width)...)
-	if passed > 0 {
-		lines = append(lines, "", t.Faint.Render(fmt.Sprintf("%d passed; %s shows them.", passed, keys.Called(e.Keys.Problems))))
+	if passed > 0 && !checks.Open && t.Frames() && width >= draw.BesideFrom { // there is room for all
+		inside = t.Inside(width / 2)
+		of := slices.DeleteFunc(results, func(r check.Result) bool { return r.State != check.Pass })
+		fine.Lines = resultLines(t, check.Together(of), inside)
+	} else if passed > 0 {
+		checks.Right = t.Faint.Render(fmt.Sprintf("%s: %d passed", keys.Called(e.Keys.Problems), passed))
 	}
-	return lines
+	checks.Lines = resultLines(t, check.Once(check.Together(shown)), inside)
+	if len(unread) > 0 && missing == "" {
+		text := fmt.Sprintf("Not looked at here: %s. The command \"check\" reads them.", strings.Join(unread, ", "))
+		checks.Lines = append(append(checks.Lines, ""), t.Clauses(text, inside)...)
+	}
+	return append(lines, t.Stack(width, e.Room()-len(lines), []draw.Panel{checks, fine})...)
 }
 
 // problemsOf returns the results that did not pass. If there are none, all results are shown.
@@ -143,7 +134,7 @@ func sortByUrgency(results []check.Result) {
 
 func resultLines(t draw.Theme, results []check.Result, width int) []string {
 	var lines []string
-	column := min(check.Column(results), mostName)
+	column := t.PlacesCells(results, mostName)
 	for i, r := range results {
 		switch {
 		case r.State != check.Skipped:
@@ -205,8 +196,8 @@ func checkLines(t draw.Theme, r check.Result, column, width int) []string {
 		head += "  " + t.Marks[draw.Fail].Render("ROOT CAUSE")
 	}
 	lines := []string{head}
-	add := func(label, text string) {
-		for i, line := range t.Wrap(text, width-6-len(label), 0) {
+	add := func(label, text string, run ...command.Command) {
+		for i, line := range t.Advice(text, run, width-6-len(label)) {
 			if i > 0 {
 				label = strings.Repeat(" ", len(label))
 			}
@@ -229,7 +220,7 @@ func checkLines(t draw.Theme, r check.Result, column, width int) []string {
 		if command, ok := strings.CutPrefix(text, "see: "); ok { // a command that only shows something repairs nothing
 			label, text = "See: ", command
 		}
-		add(label, strings.TrimPrefix(text, "run: "))
+		add(label, strings.TrimPrefix(text, "run: "), fix.Commands()...)
 	}
 	return lines
 }

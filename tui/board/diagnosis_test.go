@@ -48,7 +48,7 @@ func TestEachCheckIsOfAPartOfTheWay(t *testing.T) {
 
 func TestACommandThatOnlyShowsIsNoFix(t *testing.T) {
 	r := check.Result{ID: "X1", State: check.Fail, Fix: command.Texts("run: kubectl delete pod x", "see: kubectl get pods")}
-	got := ansi.Strip(strings.Join(checkLines(around(80, 24).Theme, r, 4, 80)[2:], "|"))
+	got := ansi.Strip(strings.Join(checkLines(around(80, 24).Theme, r, 4, 80)[1:], "|"))
 	if want := "      Fix: kubectl delete pod x|      See: kubectl get pods"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

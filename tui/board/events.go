@@ -48,11 +48,8 @@ func (e event) line(t draw.Theme, names string) string {
 	case eventGone:
 		return fmt.Sprintf("%s %s: nothing is left of it (was %s)", t.Glyphs[draw.Pending], names, e.was)
 	case eventWarning:
-		text := fmt.Sprintf("%s %s: %s: %s: %s", t.Glyphs[draw.Warn], e.cluster, e.object, e.reason, e.text)
-		if e.count > 1 {
-			text += fmt.Sprintf(" (%d times)", e.count)
-		}
-		return text
+		_, _, why := e.row()
+		return t.Glyphs[draw.Warn] + " " + why
 	case eventState:
 	}
 	text := fmt.Sprintf("%s %s: %s (was %s)", t.Glyphs[draw.PairMarks[e.is]], names, e.is, e.was)
@@ -60,6 +57,22 @@ func (e event) line(t draw.Theme, names string) string {
 		text += ": " + e.text
 	}
 	return text
+}
+
+// row returns the state in which the event left its subject, and what the event says of it.
+func (e event) row() (mark draw.Mark, word, why string) {
+	switch e.kind {
+	case eventGone:
+		return draw.Pending, "removed", "nothing is left of it"
+	case eventWarning:
+		why = fmt.Sprintf("%s: %s: %s: %s", e.cluster, e.object, e.reason, e.text)
+		if e.count > 1 {
+			why += fmt.Sprintf(" (%d times)", e.count)
+		}
+		return draw.Warn, "warning", why
+	case eventState:
+	}
+	return draw.PairMarks[e.is], e.is.String(), e.text
 }
 
 // eventLog has the latest events, the oldest first.

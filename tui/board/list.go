@@ -251,17 +251,15 @@ const roomForEvents = 6
 
 // latestEvents returns as many events as fit, the latest first.
 func (b *board) latestEvents(t draw.Theme, width, height int) []string {
-	var lines []string
-	for _, e := range slices.Backward(b.Log.recent()) {
-		of := eventLines(t, e, b.names(e.id), b.now, width)
-		if t.Frames() {
-			of = []string{eventLine(t, e, b.names(e.id), b.now)}
-		}
-		next := append(lines, of...)
-		if len(next) > height {
-			break
-		}
-		lines = next
+	if t.Frames() {
+		width = 0
+	}
+	recent := b.Log.recent()
+	recent = recent[max(0, len(recent)-height):]
+	lines := b.eventRows(t, recent, false, width)
+	for len(lines) > height && len(recent) > 0 { // without frames, an event may have several lines
+		recent = recent[1:]
+		lines = b.eventRows(t, recent, false, width)
 	}
 	return lines
 }

@@ -33,8 +33,12 @@ type matrix struct {
 	line, column   int // the position of the cursor; -1: the column has no room
 }
 
-// cellWidth is the width of a cell: the pointer, the sign of the state, a round trip, and a space.
-const cellWidth = 9
+// cellWidth is the width of a cell: the sign of a row, that of the state, a round trip, and spaces. With more room,
+// cells grow to widestCell.
+const (
+	cellWidth  = 9
+	widestCell = 20
+)
 
 func (s Screen) matrix(e session.Env) matrix {
 	count := map[wire.ClusterID]int{}
@@ -54,7 +58,11 @@ func (s Screen) matrix(e session.Env) matrix {
 		return strings.Compare(string(x), string(y))
 	})
 	m.names = min(m.names, mostName, e.Width/3)
-	m.columns = m.lines[:min(len(m.lines), max(1, (e.Width-m.names)/m.cell))]
+	room := s.theme(e).Inside(e.Width) - m.names
+	m.columns = m.lines[:min(len(m.lines), max(1, room/m.cell))]
+	if n := len(m.columns); n > 0 {
+		m.cell = max(m.cell, min(room/n, widestCell))
+	}
 	if p := s.Subject(); p != nil {
 		m.cursor = [2]wire.ClusterID{p.ends[flows.A].ID, p.ends[flows.B].ID}
 		if out := !slices.Contains(m.columns, m.cursor[1]); out || s.from == m.cursor[1] && slices.Contains(m.columns, m.cursor[0]) {
@@ -90,13 +98,15 @@ func (s Screen) step(e session.Env, by stepMsg) Screen {
 // matrixText returns the table with the state of each connection, and the round trip that the gateway of the
 // line's cluster measures now.
 func (s Screen) matrixText(e session.Env) []string {
-	t, b, m := e.Theme, s.Board, s.matrix(e)
+	b, m := s.Board, s.matrix(e)
+	e.Theme = s.theme(e)
+	t, inside := e.Theme, e.Theme.Inside(e.Width)
 	if len(m.lines) == 0 {
 		return t.Wrap(b.nothing(), e.Width, 0)
 	}
 	cells := make([]string, len(m.columns))
 	for i, id := range m.columns {
-		cells[i] = draw.Pad(" "+t.Middle(t.Plain(string(id)), m.cell-2), m.cell)
+		cells[i] = draw.Pad("  "+t.Middle(t.Plain(string(id)), m.cell-3), m.cell)
 	}
 	lines := []string{t.Faint.Render(strings.Repeat(" ", m.names) + strings.Join(cells, ""))}
 	for _, from := range m.lines {
@@ -115,12 +125,11 @@ func (s Screen) matrixText(e session.Env) []string {
 			legend = append(legend, t.State(draw.PairMarks[state], view.PairState(state).String(), 0))
 		}
 	}
-	legend = append(legend, "- not peered, or nobody here says so", "round trips are those that the row's gateway measures")
-	t.Dot = "   " // a dot is also the sign of a state
-	lines = append(lines, t.Pack(legend, e.Width)...)
-	room := e.Room() - len(lines) - 1
+	lines = append(lines, t.PackApart(append(legend, "- not connected, or nobody here says so"), inside)...)
+	lines = t.Panel(draw.Panel{Title: t.Title.Render("Matrix"), Right: t.Faint.Render("round trips as the row's gateway measures them"), Lines: lines}, e.Width, 0)
+	room := e.Room() - len(lines)
 	if p := s.Subject(); p != nil && room >= belowLines && !s.filtering && s.find.String() == "" {
-		lines = append(append(lines, ""), s.pane(e, p, room)...)
+		lines = append(lines, s.pane(e, p, room)...)
 	}
 	return lines
 }
@@ -131,7 +140,7 @@ func (s Screen) matrixCell(t draw.Theme, m matrix, from, to wire.ClusterID) stri
 	case from == to:
 		return strings.Repeat(" ", m.cell)
 	case !ok:
-		return draw.Pad(" -", m.cell)
+		return draw.Pad("  -", m.cell)
 	}
 	side := flows.A
 	if p.ends[flows.B].ID == from {
@@ -142,7 +151,7 @@ func (s Screen) matrixCell(t draw.Theme, m matrix, from, to wire.ClusterID) stri
 		text = draw.RoundTrip(d)
 	}
 	if m.cursor == [2]wire.ClusterID{from, to} {
-		return draw.Pad(t.Cursor.Render(t.Pointer+t.Glyphs[draw.PairMarks[p.State]]+" "+text), m.cell)
+		return t.Chosen(t.State(draw.PairMarks[p.State], text, m.cell-draw.RowCells-1)) + " "
 	}
-	return " " + t.State(draw.PairMarks[p.State], text, m.cell-1)
+	return "  " + t.State(draw.PairMarks[p.State], text, m.cell-draw.RowCells)
 }

@@ -149,12 +149,19 @@ func (b *board) peersOf(t draw.Theme, id wire.ClusterID) []string {
 	return peers
 }
 
-// contextsText returns the observed contexts, with those that don't answer first.
+// contextsText returns the observed contexts.
 func (s Screen) contextsText(e session.Env) []string {
-	t, b := e.Theme, s.Board
+	t, b := s.theme(e), s.Board
 	if len(b.sources) == 0 {
 		return t.Wrap(b.nothing(), e.Width, 0)
 	}
+	lines := s.contextRows(t, e, t.Inside(e.Width))
+	return t.Stack(e.Width, e.Room(), []draw.Panel{{Title: t.Title.Render("Contexts"), Lines: lines, Grows: true}})
+}
+
+// contextRows returns the observed contexts as a table of width cells, with those that don't answer first.
+func (s Screen) contextRows(t draw.Theme, e session.Env, width int) []string {
+	b := s.Board
 	sources := slices.Clone(b.sources)
 	rank := func(x source) int {
 		switch {
@@ -166,36 +173,50 @@ func (s Screen) contextsText(e session.Env) []string {
 		return 2
 	}
 	slices.SortStableFunc(sources, func(x, y source) int { return rank(x) - rank(y) })
-	width, answer := 0, 0
-	for _, x := range sources {
-		width = max(width, draw.Cells(x.ref.String()))
-		answer = max(answer, draw.Cells(t.State(draw.OK, string(x.ID), 0)))
-	}
-	width = min(width, e.Width/2)
-	var lines []string
-	for _, x := range sources {
-		mark, word, why := draw.OK, string(x.ID), ""
+	var rows [][]string
+	why := make([]string, len(sources))
+	for i, x := range sources {
+		mark, word := draw.OK, string(x.ID)
 		switch {
 		case !x.silent.IsZero():
-			mark, word, why = draw.Unknown, x.word+" for "+draw.Short(b.now.Sub(x.silent)), x.problem
-			why = strings.Replace(why, " (context "+x.ref.String()+")", "", 1) // the line begins with the context
+			mark, word = draw.Unknown, x.word+" for "+draw.Short(b.now.Sub(x.silent))
+			why[i] = strings.Replace(x.problem, " (context "+x.ref.String()+")", "", 1) // the row begins with the context
 		case !x.asked:
 			mark, word = draw.Running, "was asked, and has not answered yet"
 		case x.ID == "":
-			mark, word = draw.Pending, "nothing is installed; "+keys.Called(e.Keys.Connect)+" on the list connects it"
+			mark, word, why[i] = draw.Pending, "nothing is installed", keys.Called(e.Keys.Connect)+" on the list connects it"
 		}
-		line := draw.Pad(t.Middle(t.Plain(x.ref.String()), width), width) + "  "
-		if whole := line + t.State(mark, word+": "+why, 0); why != "" && draw.Cells(whole) <= e.Width {
-			lines = append(lines, whole)
-			continue
+		rows = append(rows, []string{
+			t.Middle(t.Plain(x.ref.String()), width/3), t.State(mark, word, 0), t.Plain(e.Fleet.Member(x.ref).Good.Version), strings.Join(b.peersOf(t, x.ID), "  "),
+		})
+	}
+	lines := columned([]string{"CONTEXT", "STATE", "KUBERNETES", "CONNECTIONS"}, rows)
+	lines[0] = t.Faint.Render(lines[0])
+	text := lines[:1]
+	for i, line := range lines[1:] {
+		text = append(text[:len(text):len(text)], line)
+		if why[i] != "" {
+			for _, clause := range t.Clauses(why[i], width-pointerCells) {
+				text = append(text, "  "+clause)
+			}
 		}
-		line += t.State(mark, word, 0)
-		if peers := b.peersOf(t, x.ID); len(peers) > 0 && why == "" {
-			line = draw.Pad(line, width+2+answer) + "   " + strings.Join(peers, "  ")
+	}
+	return text
+}
+
+// columned returns titles and rows as lines with columns. The last column is as wide as it wants.
+func columned(titles []string, rows [][]string) []string {
+	all := append([][]string{titles}, rows...)
+	widths := make([]int, len(titles))
+	for _, row := range all {
+		for i, cell := range row[:len(row)-1] {
+			widths[i] = max(widths[i], draw.Cells(cell)+columnGap)
 		}
-		lines = append(lines, t.Fit(line, e.Width))
-		if why != "" {
-			lines = append(lines, t.Wrap("  "+why, e.Width, 2)...)
+	}
+	lines := make([]string, len(all))
+	for n, row := range all {
+		for i, cell := range row {
+			lines[n] += draw.Pad(cell, widths[i])
 		}
 	}
 	return lines
@@ -206,9 +227,9 @@ func (s Screen) yamlText(e session.Env, p *peering) []string {
 	var lines []string
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		end := s.objectsOf(e, p, side)
-		heading := e.Theme.Title.Render(e.Theme.Side(side, string(p.ends[side].ID), 0))
+		heading := e.Theme.Sides[side].Render(e.Theme.RuleLine(string(p.ends[side].ID), e.Width))
 		if end == nil {
-			lines = append(lines, heading+"  "+s.Board.absence(), "")
+			lines = append(lines, heading, s.Board.absence(), "")
 			continue
 		}
 		text, err := apply.LiveYAML(end.Objects()...)

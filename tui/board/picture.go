@@ -41,6 +41,9 @@ func partOf(results []check.Result, codes []flows.Code, sides ...flows.Side) dra
 // and the tunnel.
 func picture(t draw.Theme, results []check.Result, p *peering, width int) draw.Connection {
 	c := draw.Connection{Line: partOf(results, ofTunnel, flows.A, flows.B), Notes: []string{t.Faint.Render(t.Plain("UDP " + p.endpoint()))}}
+	if t.Frames() {
+		c.Notes = []string{t.Plain(p.endpoint()), t.Faint.Render("UDP")}
+	}
 	c.Listens, c.Known = p.server()
 	for i, e := range p.ends {
 		side := flows.Side(i)

@@ -9,6 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
+	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -161,4 +162,12 @@ func (s Screen) clusterOf(e session.Env, p *peering, side flows.Side) flows.Clus
 		return e.Fleet.Member(s.Board.speaker(end.ID)).Good
 	}
 	return flows.ClusterFacts{}
+}
+
+// theme returns the theme for the pages of a terminal. Found lines of a page have no frames around them.
+func (s Screen) theme(e session.Env) draw.Theme {
+	if s.Detail && (s.filtering || s.find.String() != "") {
+		return e.Theme.Framed(0, 0)
+	}
+	return e.Theme.Framed(e.Width, e.Height)
 }

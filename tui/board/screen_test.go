@@ -50,7 +50,7 @@ func TestTheSelectedRowStaysUnderTheCursor(t *testing.T) {
 	}
 	line := func() (int, string) {
 		for i, text := range s.View(e) {
-			if text = ansi.Strip(text); strings.HasPrefix(text, "▸") {
+			if text = ansi.Strip(text); strings.HasPrefix(text, "┃") {
 				words := strings.Fields(text)
 				return i, words[3] + " " + words[5] // beside an arrow
 			}
@@ -116,7 +116,7 @@ func TestTheMatrixHasACursor(t *testing.T) {
 		toldBy("milan"), toldBy("oslo"), toldBy("turin", reported("paris", flows.RoleClient, up, e.Now)),
 	})
 	s, _ = s.Update(e, pageMatrix)
-	if lines := s.matrixText(e); !strings.HasPrefix(ansi.Strip(lines[1]), "rome ") {
+	if lines := s.matrixText(e); !strings.HasPrefix(ansi.Strip(lines[2]), "rome ") {
 		t.Fatalf("got\n%s\nwant rome first, which has most peers", strings.Join(lines, "\n"))
 	}
 	for i, step := range []struct {
@@ -138,14 +138,14 @@ func TestTheMatrixHasACursor(t *testing.T) {
 		if m.cursor != step.want || !strings.Contains(title, string(step.want[0])) || !strings.Contains(title, string(step.want[1])) {
 			t.Errorf("step %d: got the cursor on %v below %q, want %v", i, m.cursor, title, step.want)
 		}
-		if got := ansi.Strip(s.matrixText(e)[1+m.line]); !strings.HasPrefix(got, string(step.want[0])) || !strings.Contains(got, "▸") {
+		if got := ansi.Strip(s.matrixText(e)[2+m.line]); !strings.HasPrefix(got, string(step.want[0])) || !strings.Contains(got, "┃") {
 			t.Errorf("step %d: the cursor is not on its line: %q", i, got)
 		}
 		if p := s.Subject(); p == nil || p.ID != PairOf(step.want[0], step.want[1]) {
 			t.Errorf("step %d: keys are about %+v, want %v", i, p, step.want)
 		}
 	}
-	if text := s.Text(e); text.Cursor != 1+s.matrix(e).line {
+	if text := s.Text(e); text.Cursor != 2+s.matrix(e).line {
 		t.Errorf("got line %d kept in sight, want the cursor's", text.Cursor)
 	}
 	s.from, s.list.selected = "rome", PairOf("rome", "oslo")
@@ -160,7 +160,7 @@ func TestAnEmptyListOffersNothingThatNeedsRows(t *testing.T) {
 	e := around(80, 24)
 	s := New(session.Options{Contexts: refsOf("rome")}, e).Take(e, []News{silent("rome")})
 	commands := s.Commands(e)
-	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "no answer for 0s: i/o timeout") {
+	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "rome     ? no answer for 0s") || !strings.Contains(got, "\n  i/o timeout") {
 		t.Errorf("got\n%s\nwant the reason where there is so much room", got)
 	}
 	if commands[0].Msg != (session.ChooseMsg{}) {
@@ -194,7 +194,7 @@ func TestAListAloneShowsWhatHappened(t *testing.T) {
 		s = s.Take(e, []News{toldBy("rome", reported("milan", flows.RoleClient, value, e.Now))})
 	}
 	s.wide = true
-	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "─ Events ─") || !strings.Contains(got, "connected (was stale)") || !strings.Contains(got, "down (was stale)") {
+	if got := ansi.Strip(strings.Join(s.View(e), "\n")); !strings.Contains(got, "─ Events ─") || !strings.Contains(got, "✓ connected  rome → milan") || !strings.Contains(got, "✗ down       rome → milan") {
 		t.Errorf("got\n%s\nwant all events", got)
 	}
 }

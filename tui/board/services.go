@@ -1,7 +1,6 @@
 package board
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/liqo-tui/liqo-tui/flows"
@@ -284,24 +282,6 @@ func (x shared) state(sides [2]viewpoint) (draw.Mark, string) {
 	return draw.OK, "ok"
 }
 
-// addresses are the clusterset IPs, which differ from cluster to cluster, or the way to a headless Service.
-func (x shared) addresses(t draw.Theme) string {
-	var out []string
-	for side, r := range x.rows {
-		switch {
-		case r == nil:
-		case len(r.IPs) > 0:
-			out = append(out, flows.Side(side).String()+" "+t.Plain(strings.Join(r.IPs, ", ")))
-		case len(r.Calls()) > 0:
-			return "by name alone"
-		}
-	}
-	if len(out) == 0 {
-		return "-"
-	}
-	return strings.Join(out, "  ")
-}
-
 func (x shared) kind() string {
 	for _, r := range x.rows {
 		if r != nil && r.Type != "" {
@@ -311,32 +291,48 @@ func (x shared) kind() string {
 	return "-"
 }
 
-// serviceTable returns the titles and the rows of the page. The last columns are dropped if there is no room.
-func (s Screen) serviceTable(e session.Env, ids [2]wire.ClusterID) (title string, rows []string) {
-	t, m := e.Theme, s.sharing.list
-	cells := [][]string{{"STATE", "SERVICE", "ENDPOINTS READY", "TYPE", "ADDRESS"}}
+// serviceRows returns the titles and the rows of the table. The last columns are dropped if there is no room.
+func (s Screen) serviceRows(t draw.Theme, ids [2]wire.ClusterID, width int) (title string, rows []string) {
+	m := s.sharing.list
+	cells := [][]string{{"STATE", "SERVICE", "ENDPOINTS READY", "TYPE", "ADDRESS IN " + t.Plain(string(ids[flows.A])), "ADDRESS IN " + t.Plain(string(ids[flows.B]))}}
 	sums := []string{"READY"}
 	for _, x := range m.all {
 		mark, word := x.state(m.sides)
 		counts, sum := countsOf(x.endpoints(ids))
-		cells = append(cells, []string{t.State(mark, word, 0), t.Plain(x.name.String()), t.Plain(counts), t.Plain(x.kind()), x.addresses(t)})
+		row := []string{t.State(mark, word, 0), t.Plain(x.name.String()), t.Plain(counts), t.Plain(x.kind())}
+		for _, r := range x.rows {
+			row = append(row, addressOf(t, r))
+		}
+		cells = append(cells, row)
 		sums = append(sums, sum)
 	}
-	widths, fitting := columnWidths(cells, e.Width)
+	widths, fitting := columnWidths(cells, width)
 	if fitting < 3 { // the sum has room, if the counts of each cluster have none
 		for i := range cells {
 			cells[i][2] = sums[i]
 		}
-		widths, fitting = columnWidths(cells, e.Width)
+		widths, fitting = columnWidths(cells, width)
 	}
 	for _, row := range cells {
 		var b strings.Builder
 		for i, text := range row[:fitting] {
 			b.WriteString(draw.Pad(t.Middle(text, widths[i]-columnGap), widths[i]))
 		}
-		rows = append(rows, strings.TrimRight(b.String(), " "))
+		rows = append(rows, b.String())
 	}
 	return rows[0], rows[1:]
+}
+
+// addressOf returns the clusterset IPs of a Service in one cluster, or the way to a headless one.
+func addressOf(t draw.Theme, r *services.Row) string {
+	switch {
+	case r == nil:
+	case len(r.IPs) > 0:
+		return t.Plain(strings.Join(r.IPs, ", "))
+	case len(r.Calls()) > 0:
+		return "by name alone"
+	}
+	return "-"
 }
 
 // columnGap is the number of cells between two columns.
@@ -377,40 +373,37 @@ func countsOf(parts []services.Part) (each, sum string) {
 // fewServices is the smallest number of rows, on a low terminal.
 const fewServices = 4
 
-// servicesText returns one row for each Service, and below them what is known of the selected one.
+// servicesText returns one row for each Service, below them what each cluster has of the selected one, and what is
+// wrong or not known.
 func (s Screen) servicesText(e session.Env, p *peering) []string {
-	t, m := e.Theme, s.sharing.list
+	t, m := s.theme(e), s.sharing.list
 	if m == nil {
 		return []string{"Reading" + t.Ellipsis}
 	}
 	ids := [2]wire.ClusterID{p.ends[flows.A].ID, p.ends[flows.B].ID}
-	lines := s.servicesHead(e, ids)
+	inside := t.Inside(e.Width)
+	list := draw.Panel{Title: t.Title.Render("Services"), Right: s.serviceCounts(t), Grows: true}
 	if len(m.all) == 0 {
-		return slices.Concat(lines, s.noServices(e, p), s.notLooked(e, ids, false))
+		list.Lines = s.noServices(e, t, p)
+		return t.Stack(e.Width, e.Room(), []draw.Panel{list}, []draw.Panel{s.serviceProblems(t, ids, inside)})
 	}
-	title, rows := s.serviceTable(e, ids)
+	title, rows := s.serviceRows(t, ids, inside)
 	at := s.sharing.position()
 	for i, row := range rows {
-		if rows[i] = "  " + row; i == at {
-			rows[i] = t.Cursor.Render(t.Pointer + " " + draw.Pad(ansi.Strip(row), e.Width-pointerCells))
-		}
+		rows[i] = t.Row(i == at, row, inside)
 	}
-	lines = append(lines, t.Faint.Render("  "+title))
-	if s.filtering || s.find.String() != "" {
-		return append(lines, rows...)
+	below := [][]draw.Panel{{s.serviceProblems(t, ids, inside)}, s.serviceEnds(e, t, ids)}
+	shown := len(rows)
+	if s.find.String() == "" && !s.filtering {
+		shown = max(fewServices, e.Room()-len(t.Stack(e.Width, 0, below...))-1-t.Edges())
 	}
-	detail := slices.Concat([]string{""}, s.serviceDetail(e, ids), s.notLooked(e, ids, false))
-	lines = append(lines, draw.Window(rows, at, min(len(rows), max(fewServices, e.Room()-len(lines)-len(detail))))...)
-	return append(lines, detail...)
+	list.Lines = append([]string{t.Faint.Render("  " + title)}, draw.Window(rows, at, min(len(rows), shown))...)
+	return t.Stack(e.Width, e.Room(), append([][]draw.Panel{{list}}, below...)...)
 }
 
-// mostUnread is the largest number of sentences about what was not read in one cluster: each of its peers may
-// have one.
-const mostUnread = 3
-
-// servicesHead returns the lines above the rows: how many there are, how old this is, and what was not read.
-func (s Screen) servicesHead(e session.Env, ids [2]wire.ClusterID) []string {
-	t, m := e.Theme, s.sharing.list
+// serviceCounts returns the number of Services in each state.
+func (s Screen) serviceCounts(t draw.Theme) string {
+	m := s.sharing.list
 	count, words := map[draw.Mark]int{}, map[draw.Mark]string{}
 	for _, x := range m.all {
 		mark, word := x.state(m.sides)
@@ -422,47 +415,124 @@ func (s Screen) servicesHead(e session.Env, ids [2]wire.ClusterID) []string {
 			facts = append(facts, t.Marks[mark].Render(fmt.Sprintf("%d %s %s", n, t.Glyphs[mark], words[mark])))
 		}
 	}
-	for side, at := range m.sides {
-		if !at.at.IsZero() {
-			facts = append(facts, t.Faint.Render(t.Plain(fmt.Sprintf("%s read %s ago", ids[side], draw.Age(e.Now.Sub(at.at))))))
-		}
-	}
-	lines := append(t.PackApart(facts, e.Width), s.notLooked(e, ids, true)...)
-	if len(lines) > 0 && !isLow(e) {
-		lines = append(lines, "")
-	}
-	return lines
+	return strings.Join(facts, "   ")
 }
 
-// notLooked says what was not read: of the two clusters themselves, or else of their other peers.
-func (s Screen) notLooked(e session.Env, ids [2]wire.ClusterID, themselves bool) (lines []string) {
-	t := e.Theme
+// serviceEnds returns what each cluster has of the selected Service.
+func (s Screen) serviceEnds(e session.Env, t draw.Theme, ids [2]wire.ClusterID) []draw.Panel {
+	m, x := s.sharing.list, s.sharing.current()
+	panels := make([]draw.Panel, len(ids))
+	for side, r := range x.rows {
+		at := m.sides[side]
+		facts := []draw.Fact{{Label: "state", Value: t.State(draw.OK, "ok", 0)}, {Label: "exported by"}, {Label: "imported"}, {Label: "ready"}, {Label: "called as"}, {Label: "or as"}, {Label: "address"}, {Label: "read"}}
+		mark, word := draw.Blank, ""
+		switch {
+		case !at.read, r == nil && at.lacks:
+			mark, word = draw.Unknown, "not looked"
+		case !at.off.IsZero():
+			mark, word = draw.Warn, "exchanges no Services"
+		case r == nil:
+			mark, word = draw.Pending, "has nothing of this name"
+		case len(r.Problems) > 0:
+			mark, word = draw.Warn, draw.Counted(len(r.Problems), "problem")
+		case at.lacks:
+			mark, word = draw.Unknown, "not all was read"
+		}
+		if word != "" {
+			facts[0].Value = t.State(mark, word, 0)
+		}
+		if r != nil {
+			facts[1].Value = t.Plain(flows.Joined(r.Exporters))
+			if len(r.From) > 0 {
+				facts[2].Value = t.Plain("from " + flows.Joined(r.From))
+				facts[3].Value = t.Plain(services.Text(r.Endpoints, e.Now))
+			}
+			for i, name := range callNames(r) {
+				facts[4+i].Value = t.Plain(name)
+			}
+			facts[6].Value = t.Plain(strings.Join(r.IPs, ", "))
+		}
+		if !at.at.IsZero() {
+			facts[7].Value = draw.Age(e.Now.Sub(at.at)) + " ago"
+		}
+		width := e.Width
+		if t.Frames() {
+			width = t.Inside(e.Width / 2)
+		}
+		panels[side] = draw.Panel{Title: t.Title.Render(t.Sides[side].Render(t.Plain(string(ids[side])))), Lines: t.Table(facts, width), Mark: mark}
+	}
+	panels[0].Right = t.Faint.Render(x.name.String() + "  " + keys.Called(e.Keys.Enter))
+	return panels
+}
+
+// callNames returns at most two names that pods of the cluster call, the surest first.
+func callNames(r *services.Row) (names []string) {
+	if len(r.IPs) > 0 {
+		names = append(names, services.DerivedName(r.Name)+"."+r.Name.Namespace+".svc.cluster.local")
+	}
+	switch dns := services.DNSName(r.Name); {
+	case len(r.Calls()) == 0:
+	case r.Names == services.ServedByDNS:
+		names = append([]string{dns}, names...)
+	case r.Names == services.NamesUnknown:
+		names = append(names, dns+", if served")
+	}
+	return names
+}
+
+// mostUnread is the largest number of sentences about what was not read in one cluster: each of its peers may
+// have one.
+const mostUnread = 3
+
+// serviceProblems returns what is wrong with the selected Service, and what was not read.
+func (s Screen) serviceProblems(t draw.Theme, ids [2]wire.ClusterID, width int) draw.Panel {
+	p := draw.Panel{Title: t.Title.Render("Problems")}
+	var said []string
+	add := func(mark draw.Mark, text string, run ...command.Command) {
+		if slices.Contains(said, text) {
+			return
+		}
+		said = append(said, text)
+		p.Lines, p.Open = append(p.Lines, sentence(t, mark, text, width, run...)...), p.Open || len(run) > 0
+		if p.Mark == draw.Pending || mark == draw.Warn {
+			p.Mark = mark
+		}
+	}
+	if x := s.sharing.current(); x != nil {
+		for _, r := range x.rows {
+			if r == nil {
+				continue
+			}
+			for _, problem := range r.Problems {
+				add(draw.Warn, problem.String(), problem.Hint().Commands()...)
+			}
+		}
+	}
 	for side, at := range s.sharing.list.sides {
 		mark, texts := draw.Unknown, at.unread
 		switch {
 		case !at.read:
 			texts = []string{fmt.Sprintf("not looked: %s is %s", ids[side], s.Board.absence())}
 		case !at.off.IsZero():
-			mark, texts = draw.Warn, []string{at.off.String()}
+			mark, texts = draw.Warn, nil
+			add(mark, at.off.String(), at.off.Commands()...)
 		}
 		if more := len(texts) - mostUnread; more > 0 {
 			texts = append(texts[:mostUnread:mostUnread], draw.Counted(more, "more part")+" not read: the command \"service list\" names them")
 		}
-		if itself := !at.read || !at.off.IsZero() || at.lacks; itself == themselves {
-			for _, text := range texts {
-				lines = append(lines, sentence(t, mark, text, e.Width)...)
-			}
-			for _, text := range at.without {
-				lines = append(lines, t.Wrap("  "+text, e.Width, 2)...)
-			}
+		for _, text := range texts {
+			add(mark, text)
+		}
+		for _, text := range at.without {
+			add(draw.Pending, text)
 		}
 	}
-	return lines
+	return p
 }
 
 // sentence returns a text behind the sign of a mark.
-func sentence(t draw.Theme, mark draw.Mark, text string, width int) []string {
-	lines := t.Wrap(text, width-pointerCells, 0)
+func sentence(t draw.Theme, mark draw.Mark, text string, width int, run ...command.Command) []string {
+	lines := t.Advice(text, run, width-pointerCells)
 	for i, line := range lines {
 		lead := "  "
 		if i == 0 {
@@ -474,148 +544,97 @@ func sentence(t draw.Theme, mark draw.Mark, text string, width int) []string {
 }
 
 // noServices says why there are no rows.
-func (s Screen) noServices(e session.Env, p *peering) []string {
-	t := e.Theme
+func (s Screen) noServices(e session.Env, t draw.Theme, p *peering) []string {
 	for _, at := range s.sharing.list.sides {
 		if !at.off.IsZero() || at.lacks {
-			return t.Wrap("No Service was found that these clusters share.", e.Width, 0)
+			return []string{"No Service was found that these clusters share."}
 		}
 	}
-	lines := t.Wrap("These clusters share no Service yet. This command exports one of "+string(p.ends[flows.A].ID)+":", e.Width, 0)
-	return append(lines, t.Command("  ", s.factsOf(e, p).Ours("service", "export", "NAMESPACE/NAME").String(), e.Width)...)
-}
-
-// serviceDetail returns what each cluster has of the selected Service. What is the same in both is said once.
-func (s Screen) serviceDetail(e session.Env, ids [2]wire.ClusterID) []string {
-	t, m, x := e.Theme, s.sharing.list, s.sharing.current()
-	lines := []string{t.RuleLine(x.name.String(), e.Width)}
-	var problems, calls [2][]string
-	for side, r := range x.rows {
-		if r != nil {
-			calls[side] = r.Calls()
-			for _, p := range r.Problems {
-				problems[side] = append(problems[side], p.String())
-			}
-		}
+	return []string{
+		"These clusters share no Service yet. This command exports one of " + t.Plain(string(p.ends[flows.A].ID)) + ":",
+		"  " + t.Plain(s.factsOf(e, p).Ours("service", "export", "NAMESPACE/NAME").String()),
 	}
-	for _, text := range shares(&problems) {
-		lines = append(lines, sentence(t, draw.Warn, text, e.Width)...)
-	}
-	call := shares(&calls)
-	for side, r := range x.rows {
-		at := m.sides[side]
-		if !at.read || !at.off.IsZero() {
-			continue // the lines above say why
-		}
-		text := map[bool]string{false: "has nothing of this name", true: "not looked"}[at.lacks]
-		if r != nil {
-			text = "exported by " + cmp.Or(flows.Joined(r.Exporters), "nobody")
-		}
-		if r != nil && len(r.From) > 0 {
-			text += "; imported from " + flows.Joined(r.From) + ", ready: " + services.Text(r.Endpoints, e.Now)
-		}
-		label := t.Side(flows.Side(side), string(ids[side]), 0) + "  "
-		wrapped := t.Wrap(text, e.Width, draw.Cells(label))
-		wrapped[0] = label + wrapped[0]
-		lines = append(lines, wrapped...)
-		for _, text := range problems[side] {
-			lines = append(lines, indented(sentence(t, draw.Warn, text, e.Width-pointerCells))...)
-		}
-		for _, text := range calls[side] {
-			lines = append(lines, indented(t.Wrap(text, e.Width-pointerCells, 0))...)
-		}
-	}
-	for _, text := range call {
-		lines = append(lines, t.Wrap(text, e.Width, pointerCells)...)
-	}
-	return append(lines, t.Faint.Render(keys.Called(e.Keys.Enter)+" shows the way from the name to the pods, part by part."))
-}
-
-// shares takes out of both lists what both have, and returns it.
-func shares(lists *[2][]string) (both []string) {
-	b := lists[flows.B]
-	both = slices.DeleteFunc(slices.Clone(lists[flows.A]), func(text string) bool { return !slices.Contains(b, text) })
-	for side := range lists {
-		lists[side] = slices.DeleteFunc(slices.Clone(lists[side]), func(text string) bool { return slices.Contains(both, text) })
-	}
-	return both
-}
-
-func indented(lines []string) []string {
-	for i, line := range lines {
-		lines[i] = "  " + line
-	}
-	return lines
 }
 
 var lookMarks = [...]draw.Mark{services.NotLooked: draw.Unknown, services.Good: draw.OK, services.Broken: draw.Fail}
 
 // serviceText returns the way from a name to its endpoints, from the place of each cluster.
 func (s Screen) serviceText(e session.Env, p *peering) []string {
-	t, m := e.Theme, s.sharing.way
+	t, m := s.theme(e), s.sharing.way
 	if m == nil {
 		return []string{"Reading" + t.Ellipsis}
 	}
-	width, beside := e.Width, e.Width >= draw.TwoColumns
+	beside := t.Frames() && e.Width >= draw.BesideFrom
+	width := t.Inside(e.Width)
 	if beside {
-		width = draw.Half(width)
+		width = t.Inside(e.Width / 2)
 	}
-	var blocks [2][]string
+	var ends [2]draw.Panel
 	for side, at := range m.sides {
-		name := string(p.ends[side].ID)
-		block := []string{t.Title.Render(t.Side(flows.Side(side), name, 0)) + t.Plain("  as pods there call "+s.sharing.selected.String())}
+		name := t.Plain(string(p.ends[side].ID))
+		ends[side] = draw.Panel{Title: t.Title.Render(t.Sides[side].Render(name)) + "  as pods there call " + t.Plain(s.sharing.selected.String()), Grows: true}
 		if at.read {
-			block = append(block, wayLines(t, at.explanation, e.Now, width)...)
+			ends[side].Lines, ends[side].Mark = wayLines(t, at.explanation, e.Now, width)
+			for _, hop := range at.explanation.Hops {
+				ends[side].Open = ends[side].Open || draw.Pastes(hop.Fix)
+			}
 		} else {
-			block = append(block, sentence(t, draw.Unknown, "not looked: "+name+" is "+s.Board.absence(), width)...)
+			ends[side].Lines = sentence(t, draw.Unknown, "not looked: "+name+" is "+s.Board.absence(), width)
 		}
-		blocks[side] = block
 	}
 	if beside {
-		return t.Beside(blocks[flows.A], blocks[flows.B], e.Width)
+		return t.Stack(e.Width, e.Room(), ends[:])
 	}
-	return slices.Concat(blocks[flows.A], []string{""}, blocks[flows.B])
+	return t.Stack(e.Width, e.Room(), ends[:1], ends[1:])
 }
 
+// hopCells is the largest width of the names of the parts of a way.
+const hopCells = 36
+
 // wayLines returns the result, and below it the parts of the way.
-func wayLines(t draw.Theme, way services.Explanation, now time.Time, width int) []string {
-	result := draw.OK
+func wayLines(t draw.Theme, way services.Explanation, now time.Time, width int) (lines []string, result draw.Mark) {
+	result = draw.OK
 	switch {
 	case way.Broken() != nil:
 		result = draw.Fail
 	case way.NotLooked() > 0:
 		result = draw.Unknown
 	}
-	lines := append(sentence(t, result, way.Result(), width), "")
+	lines = append(sentence(t, result, way.Result(), width), "")
+	side := 0
 	for _, h := range way.Hops {
-		text := h.What + ": " + h.Found
+		side = max(side, draw.Cells(h.What))
+	}
+	side = min(side, hopCells, width/2)
+	for _, h := range way.Hops {
+		text := h.Found
 		switch age := now.Sub(h.At); {
 		case h.Look == services.NotLooked:
-			text = h.What + ": not looked: " + h.Found
+			text = "not looked: " + h.Found
 		case h.At.IsZero():
 			text += " (age not known)"
 		case age >= 2*time.Second:
 			text += " (" + draw.Age(age) + " ago)"
 		}
 		mark := lookMarks[h.Look]
-		for i, line := range t.Wrap(text, width-pointerCells, 0) {
-			lead := "  "
-			if i == 0 {
-				lead = t.Marks[mark].Render(t.Bullets[mark]) + " "
-			}
-			lines = append(lines, lead+line)
+		lead := t.Marks[mark].Render(t.Bullets[mark]) + " " + draw.Pad(t.Middle(t.Plain(h.What), side), side) + "  "
+		indent := strings.Repeat(" ", draw.Cells(lead))
+		for i, clause := range t.Clauses(text, width-len(indent)) {
+			lines = append(lines, map[bool]string{true: lead, false: indent}[i == 0]+clause)
 		}
 		if !h.Fix.IsZero() {
-			lines = append(lines, t.Wrap("    Fix: "+h.Fix.String(), width, 4+len("Fix: "))...)
+			for i, clause := range t.Advice(h.Fix.String(), h.Fix.Commands(), width-len(indent)-len("Fix: ")) {
+				lines = append(lines, indent+map[bool]string{true: t.Title.Render("Fix: "), false: "     "}[i == 0]+clause)
+			}
 		}
 	}
 	if calls := way.Calls(); len(calls) > 0 {
 		lines = append(lines, "")
 		for _, call := range calls {
-			lines = append(lines, t.Wrap(call, width, 2)...)
+			lines = append(lines, t.Clauses(call, width)...)
 		}
 	}
-	return lines
+	return lines, result
 }
 
 // serviceCommand returns the command for what the page shows: the first advice, or else the command that

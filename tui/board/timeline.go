@@ -2,10 +2,12 @@ package board
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -78,57 +80,141 @@ func laneAxis(t draw.Theme, from time.Time, cells int) string {
 // them again.
 const mostLanes = 50
 
-// lanesText returns the timelines of connections, in the order of the list, below one axis.
-func (s Screen) lanesText(e session.Env, all []*peering) []string {
+// lanesText returns the timelines of connections, in the order of the list, below one axis. tall adds the round trips
+// to each.
+func (s Screen) lanesText(e session.Env, all []*peering, width int, tall bool) []string {
 	t, b := e.Theme, s.Board
 	names, more := 0, len(all)-mostLanes
 	all = all[:min(len(all), mostLanes)]
 	for _, p := range all {
-		names = max(names, draw.Cells(b.names(p.ID)))
+		names = max(names, draw.Cells(p.title(t)))
 	}
-	names = min(names, e.Width/3) + 1
-	cells, from := max(1, e.Width-names), recent(b.began, b.now)
+	names = min(names, width/3) + 1
+	cells, from := max(1, width-names), recent(b.began, b.now)
 	lines := []string{strings.Repeat(" ", names) + laneAxis(t, from, cells)}
 	for _, p := range all {
-		name := draw.Pad(t.Middle(t.Plain(b.names(p.ID)), names-1), names)
-		lines = append(lines, name+t.Lane(lane(b.Log.past(p), from, b.now, cells)))
+		lines = append(lines, draw.Pad(t.Middle(p.title(t), names-1), names)+t.Lane(lane(b.Log.past(p), from, b.now, cells)))
+		if tall {
+			lines = append(lines, t.Faint.Render(draw.Pad("  round trip", names))+t.SparkRTT(p.pastTrips(from, b.now, cells)))
+		}
 	}
 	if more > 0 {
-		lines = append(lines, t.Faint.Render(draw.Counted(more, "more peering")+": filter or sort the list to see others here"))
+		lines = append(lines, t.Faint.Render(draw.Counted(more, "more connection")+": filter or sort the list to see others here"))
 	}
 	return lines
 }
 
-// eventsText returns the timelines of connections, and below them the events, the latest
-// first.
-func (s Screen) eventsText(e session.Env, of []*peering, keep func(event) bool) []string {
-	b, t := s.Board, e.Theme
-	var lines []string
-	if len(of) > 0 {
-		lines = append(s.lanesText(e, of), "")
+// pastTrips returns the round trips, and the lost pings, in each of several cells of equal time.
+func (p *peering) pastTrips(from, now time.Time, cells int) (values []float64, lost []bool) {
+	side := flows.A
+	if len(p.History[side].Points) == 0 {
+		side = flows.B
 	}
-	events := b.Log.all(keep)
-	for _, ev := range slices.Backward(events) {
-		lines = append(lines, eventLines(t, ev, b.names(ev.id), b.now, e.Width)...)
+	all := int(now.Sub(from)/session.Bucket) + 1
+	points := p.History[side].Until(now.Add(-session.Bucket), min(all, session.SeriesLength))
+	trips, gone := session.RoundTrips(points), session.Lost(points)
+	for i := range cells {
+		// The last cell ends now. Before the history begins, nothing was measured.
+		begin, end := i*all/cells-(all-len(points)), (i+1)*all/cells-(all-len(points))
+		end = min(max(end, begin+1), len(points))
+		value, none := math.NaN(), false
+		for j := max(0, begin); j < end; j++ {
+			if none = none || gone[j]; math.IsNaN(value) || trips[j] > value {
+				value = trips[j]
+			}
+		}
+		values, lost = append(values, value), append(lost, none)
 	}
-	what := "Watching since "
-	switch {
-	case len(events) == 0:
-		what = "No events since " + b.beginning + " began at "
-	case b.beginning != watching:
-		what = "Simulated since "
-	}
-	return append(lines, "", t.Faint.Render(what+b.began.Format(time.DateTime)+"."))
+	return values, lost
 }
+
+// eventsText returns the timelines of connections, and below them the events, the latest first. of is empty if there
+// is no connection.
+func (s Screen) eventsText(e session.Env, of []*peering, keep func(event) bool) []string {
+	e.Theme = s.theme(e)
+	b, t, inside := s.Board, e.Theme, e.Theme.Inside(e.Width)
+	events := b.Log.all(keep)
+	rows := b.eventRows(t, events, s.page == pageEvents, inside)
+	since := "watching since "
+	if b.beginning != watching {
+		since = "simulated since "
+	}
+	since += b.began.Format(time.DateTime)
+	if len(rows) == 0 {
+		rows = []string{"No events."}
+	}
+	happened := draw.Panel{Title: t.Title.Render("Events"), Right: t.Faint.Render(since), Lines: rows, Grows: true}
+	if len(of) == 0 {
+		return t.Stack(e.Width, e.Room(), []draw.Panel{happened})
+	}
+	room := e.Room() - len(rows) - 2*t.Edges()
+	tall := t.Frames() && 2*len(of)+1 <= room
+	past := draw.Panel{Title: t.Title.Render("Availability"), Lines: s.lanesText(e, of, inside, tall && s.page == pageAllEvents)}
+	if s.page == pageAllEvents {
+		return t.Stack(e.Width, e.Room(), []draw.Panel{past}, []draw.Panel{happened})
+	}
+	d := s.detailOf(e, of[0])
+	past.Right = t.Faint.Render(d.history(d.p.together(d.now)))
+	lines := t.Stack(e.Width, 0, []draw.Panel{past})
+	if charts := min((room-len(past.Lines))*2/3, mostCharts); t.Frames() && charts > t.Edges()+1+leastChart {
+		lines = append(lines, d.charts(e.Width, charts)...)
+	}
+	return append(lines, t.Stack(e.Width, e.Room()-len(lines), []draw.Panel{happened})...)
+}
+
+// mostCharts is the largest height of the charts on a page about the past.
+const mostCharts = 24
 
 // eventTime returns the beginning of an event's lines.
 func eventTime(e event, now time.Time) string {
 	return fmt.Sprintf("%s %s  ", e.at.Format(time.TimeOnly), draw.PadLeft(draw.Short(now.Sub(e.at)), 3))
 }
 
-// eventLine returns an event as one line, which may be cut.
-func eventLine(t draw.Theme, e event, names string, now time.Time) string {
-	return t.Faint.Render(eventTime(e, now)) + t.Plain(e.line(t, names))
+// eventRows returns events as a table, the latest first. Each begins with its time, its age and its state. one leaves
+// out the names of the connection. With width 0, each event has one line, which may be cut. Without frames, an event
+// is a sentence.
+func (b *board) eventRows(t draw.Theme, events []event, one bool, width int) (lines []string) {
+	if !t.Frames() {
+		for _, e := range slices.Backward(events) {
+			lines = append(lines, eventLines(t, e, b.names(e.id), b.now, width)...)
+		}
+		return lines
+	}
+	words, names := 0, 0
+	for _, e := range events {
+		_, word, _ := e.row()
+		words, names = max(words, draw.Cells(word)), max(names, draw.Cells(b.whose(t, e)))
+	}
+	if names = min(names, 2*mostName); one {
+		names = 0
+	}
+	for _, e := range slices.Backward(events) {
+		mark, word, why := e.row()
+		lead := t.Faint.Render(eventTime(e, b.now)) + t.State(mark, word, draw.Cells(t.Glyphs[mark])+1+words) + "  "
+		if names > 0 {
+			lead += draw.Pad(t.Middle(b.whose(t, e), names), names) + "  "
+		}
+		indent := strings.Repeat(" ", draw.Cells(lead))
+		clauses := []string{t.Plain(why)}
+		if width > 0 {
+			clauses = t.Clauses(why, width-len(indent))
+		}
+		for i, clause := range clauses {
+			lines = append(lines, map[bool]string{true: lead, false: indent}[i == 0]+clause)
+		}
+	}
+	return lines
+}
+
+// whose returns the connection of an event, or the cluster that warned.
+func (b *board) whose(t draw.Theme, e event) string {
+	if p, ok := b.Rows[e.id]; ok {
+		return p.title(t)
+	}
+	if e.kind == eventWarning {
+		return t.Plain(string(e.cluster))
+	}
+	return t.Plain(string(e.id.low) + " " + t.To + " " + string(e.id.high))
 }
 
 func eventLines(t draw.Theme, e event, names string, now time.Time, width int) []string {

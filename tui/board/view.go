@@ -144,7 +144,7 @@ func (s Screen) Text(e session.Env) session.Text {
 	id := fmt.Sprint("page ", s.page, s.list.selected, s.find.String())
 	text := session.Text{ID: id, Lines: s.found(e, s.pageText(e)), Height: e.Room(), Tail: s.page == pageLogs}
 	if s.page == pageMatrix && s.find.String() == "" {
-		text.ID, text.Cursor = id+string(s.from), 1+s.matrix(e).line
+		text.ID, text.Cursor = id+string(s.from), 2+s.matrix(e).line
 	}
 	return text
 }
@@ -168,7 +168,7 @@ func (s Screen) View(e session.Env) []string {
 	lines := append(s.top(e), s.list.view(e, s.listHeight(e), s.wide)...)
 	pane := s.paneHeight(e)
 	if room := s.listHeight(e) - len(lines) - 1; len(s.Board.Rows) == 0 && len(s.Board.sources) > 0 && room > 1 {
-		return append(append(lines, ""), cut(e.Theme, s.contextsText(e), room, e.Keys.Info)...)
+		return append(append(lines, ""), cut(e.Theme, s.contextRows(e.Theme, e, e.Width), room, e.Keys.Info)...)
 	}
 	if pane == 0 {
 		return lines
@@ -185,7 +185,7 @@ func (s Screen) panels(e session.Env) []string {
 	t, height := inner.Theme, s.listHeight(e)
 	text := s.list.view(inner, height-edges(e), s.wide)
 	if room := height - edges(e) - len(text) - 1; len(s.Board.Rows) == 0 && len(s.Board.sources) > 0 && room > 1 {
-		text = append(append(text, ""), cut(t, s.contextsText(inner), room, e.Keys.Info)...)
+		text = append(append(text, ""), cut(t, s.contextRows(t, inner, inner.Width), room, e.Keys.Info)...)
 	}
 	order := t.Faint.Render("by " + s.Board.Order.By.String() + s.Board.Order.mark(t))
 	lines := append(s.top(e), t.Panel(draw.Panel{Title: t.Title.Render("Connections"), Right: order, Lines: text}, e.Width, height)...)
@@ -229,7 +229,7 @@ func cut(t draw.Theme, lines []string, height int, shows key.Binding) []string {
 const wholeDetail = 32
 
 func (s Screen) detailOf(e session.Env, p *peering) detail {
-	d := detail{t: e.Theme.Framed(e.Width, e.Height), now: s.Board.now, p: p, log: &s.Board.Log, names: s.Board.names(p.ID), began: s.Board.began, absence: s.Board.absence()}
+	d := detail{t: s.theme(e), now: s.Board.now, p: p, board: s.Board, log: &s.Board.Log, began: s.Board.began, absence: s.Board.absence()}
 	for i := range p.ends {
 		d.peers[i] = s.objectsOf(e, p, flows.Side(i))
 		d.lendings[i] = view.Lendings(s.clusterOf(e, p, flows.Side(i)), p.ends[1-i].ID)

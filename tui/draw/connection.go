@@ -21,7 +21,7 @@ type Connection struct {
 
 // The cells of the line between both ends.
 const (
-	leastLine = 20
+	leastLine = 24 // an address and a port have room
 	mostLine  = 40
 )
 

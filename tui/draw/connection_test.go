@@ -24,11 +24,11 @@ func TestAConnectionIsTwoClustersAndALine(t *testing.T) {
 	}
 	framed := NewTheme(false, false).Framed(100, 30)
 	want := strings.TrimPrefix(`
-╭─ rome ─────────╮                    ╭─ milan ────────╮
-│ one            │     connected      │ four           │
-│ two            │ ═══════ ✓ ═══════▸ │                │
-│ three          │       7.8ms        │                │
-╰────────────────╯                    ╰────────────────╯`, "\n")
+╭─ rome ───────╮                        ╭─ milan ──────╮
+│ one          │       connected        │ four         │
+│ two          │ ═════════ ✓ ═════════▸ │              │
+│ three        │         7.8ms          │              │
+╰──────────────╯                        ╰──────────────╯`, "\n")
 	if got := pictureOf(c, framed, 56); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

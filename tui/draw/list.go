@@ -34,21 +34,27 @@ func (t Theme) Beside(left, right []string, width int) []string {
 	return lines
 }
 
-// Row returns a row of a list. The selected row has a sign and is bold.
-func (t Theme) Row(selected bool, row string) string {
+// RowCells is the width of the sign before each row of a list, with a space.
+const RowCells = 2
+
+// Row returns a row of a list of width cells.
+func (t Theme) Row(selected bool, row string, width int) string {
+	row = t.Fit(row, width-RowCells)
 	if selected {
-		return t.selected.Render(t.Pointer + " " + row)
+		return t.Chosen(Pad(row, width-RowCells))
 	}
-	return "  " + row
+	return strings.Repeat(" ", RowCells) + row
 }
 
-// Chosen returns the selected row of a table. It keeps its colours, on a background of its own. Terminals without
+// Chosen returns the selected row of a list. It keeps its colours, on a background of its own. Terminals without
 // such backgrounds reverse it.
 func (t Theme) Chosen(row string) string {
-	if t.tint.on == "" {
-		return t.Cursor.Render(t.Pointer + " " + ansi.Strip(row))
+	if t.tint.on == "" { // the cursor of a text is the only cell that is not reversed
+		before, rest, _ := strings.Cut(row, t.Cursor.on)
+		at, after, _ := strings.Cut(rest, t.Cursor.off)
+		return t.Cursor.Render(t.Pointer+" "+ansi.Strip(before)) + ansi.Strip(at) + t.Cursor.Render(ansi.Strip(after))
 	}
-	row = t.Label.Render(t.Pointer) + " " + row
+	row = t.Label.Render(t.here) + " " + row
 	return t.tint.on + strings.ReplaceAll(row, t.tint.off, t.tint.off+t.tint.on) + t.tint.off
 }
 

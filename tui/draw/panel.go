@@ -14,6 +14,10 @@ type Panel struct {
 	// Mark colours the frame, if it is Warn or Fail. The title then begins with its glyph, because colour
 	// is never the only signal.
 	Mark Mark
+	// Grows is set if the panel takes lines that the page has left.
+	Grows bool
+	// Open is set if the frame has blank sides, because somebody copies lines of the panel from the terminal.
+	Open bool
 }
 
 // The smallest terminal on which panels have frames.
@@ -73,17 +77,80 @@ func (t Theme) Panel(p Panel, width, height int) []string {
 		}
 	}
 	edge := t.edge(p.Mark)
+	side := edge.Render(t.frame[4])
+	if p.Open {
+		side = " "
+	}
 	for i := range room {
 		text := Pad(t.Fit(At(shown, i), t.Inside(width)), t.Inside(width))
 		if t.frames {
-			text = edge.Render(t.frame[4]) + " " + text + " " + edge.Render(t.frame[4])
+			text = side + " " + text + " " + side
 		}
 		lines = append(lines, Pad(t.Fit(text, width), width))
 	}
-	if t.frames {
+	switch {
+	case t.frames && p.Open:
+		lines = append(lines, t.Fit(PadLeft(t.Faint.Render(more), width), width))
+	case t.frames:
 		lines = append(lines, t.edgeLine(edge, t.frame[2], t.frame[3], "", t.Faint.Render(more), width))
 	}
 	return lines[:min(len(lines), height)]
+}
+
+// Stack draws rows of panels below each other. With frames, the panels of a row stand beside each other, and the rows
+// with a growing panel share the lines that are left of height. Panels without lines are left out.
+func (t Theme) Stack(width, height int, rows ...[]Panel) []string {
+	total, growing := 0, 0
+	for i, row := range rows {
+		row = slices.DeleteFunc(slices.Clone(row), func(p Panel) bool { return len(p.Lines) == 0 })
+		rows[i] = row
+		total += t.rowHeight(row)
+		if slices.ContainsFunc(row, func(p Panel) bool { return p.Grows }) {
+			growing++
+		}
+	}
+	spare := 0
+	if t.frames {
+		spare = max(0, height-total)
+	}
+	var lines []string
+	for _, row := range rows {
+		more := 0
+		if slices.ContainsFunc(row, func(p Panel) bool { return p.Grows }) {
+			more = spare / growing
+			spare, growing = spare-more, growing-1
+		}
+		switch {
+		case len(row) == 0:
+		case t.frames:
+			lines = append(lines, t.row(row, width, t.rowHeight(row)+more)...)
+		default:
+			for _, p := range row {
+				lines = append(lines, t.Panel(p, width, 0)...)
+			}
+		}
+	}
+	return lines
+}
+
+// row draws panels beside each other.
+func (t Theme) row(row []Panel, width, height int) []string {
+	blocks := make([][]string, len(row))
+	for i, p := range row {
+		own := width / (len(row) - i)
+		blocks[i] = t.Panel(p, own, height)
+		width -= own
+	}
+	return Join(blocks...)
+}
+
+// rowHeight returns the height of a row of panels with frames.
+func (t Theme) rowHeight(row []Panel) int {
+	height := 0
+	for _, p := range row {
+		height = max(height, len(p.Lines)+t.Edges())
+	}
+	return height
 }
 
 // edge returns the style of a panel's frame.
@@ -103,7 +170,7 @@ func (t Theme) upperEdge(p Panel, width int) string {
 		title = t.Marks[p.Mark].Render(t.Glyphs[p.Mark]) + " " + title
 	}
 	left, right := t.frame[0], t.frame[1]
-	if !t.frames {
+	if !t.frames || p.Open {
 		left, right = t.Rule, t.Rule
 	}
 	return t.edgeLine(t.edge(p.Mark), left, right, title, p.Right, width)
@@ -156,14 +223,19 @@ func Join(blocks ...[]string) []string {
 // Fact is a row of a table: what it is about, and what is known of it.
 type Fact struct{ Label, Value string }
 
-// labelCells is the width of a table's labels. It is the same in all tables, so that facts stand below each
+// LabelCells is the width of a table's labels. It is the same in all tables, so that facts stand below each
 // other on all screens.
-const labelCells = 12
+const LabelCells = 12
 
 // Table draws facts in two columns. Each fact is one line, also if nothing is known of it: then a dash stands
 // for the value, and the facts below stay where they are.
 func (t Theme) Table(facts []Fact, width int) []string {
-	side := min(labelCells, width/2)
+	return t.Facts(facts, LabelCells, width)
+}
+
+// Facts is [Theme.Table] for labels of another width.
+func (t Theme) Facts(facts []Fact, side, width int) []string {
+	side = min(side, width/2)
 	lines := make([]string, len(facts))
 	for i, f := range facts {
 		label := f.Label

@@ -6,6 +6,11 @@ import (
 	"testing"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
+	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
 func TestAPanelHasTitleFrameAndCutLines(t *testing.T) {
@@ -121,12 +126,90 @@ func TestBlocksStandBesideEachOther(t *testing.T) {
 func TestTheSelectedRowKeepsItsColours(t *testing.T) {
 	theme := NewTheme(false, false)
 	row := theme.Marks[Fail].Render("✗ down") + "  rome"
-	if got := theme.Chosen(row); !strings.Contains(got, theme.Marks[Fail].on+"✗ down") || strings.Count(got, theme.tint.on) != 3 || ansi.Strip(got) != "▸ ✗ down  rome" {
+	if got := theme.Chosen(row); !strings.Contains(got, theme.Marks[Fail].on+"✗ down") || strings.Count(got, theme.tint.on) != 3 || ansi.Strip(got) != "┃ ✗ down  rome" {
 		t.Errorf("got %q", got)
 	}
 	for name, few := range map[string]Theme{"16 colours": theme.Reversing(), "high contrast": theme.HighContrast(false)} {
 		if got, want := few.Chosen(row), few.Cursor.Render("▸ ✗ down  rome"); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// Lines that somebody copies from the terminal have no frame beside them, and stand where those of other panels do.
+func TestAnOpenPanelHasNoSides(t *testing.T) {
+	theme := NewTheme(false, false).Framed(100, 30)
+	p := Panel{Title: "Checks", Lines: []string{"liqo-tui check", "more"}, Open: true}
+	for height, want := range map[int][]string{
+		0: {"── Checks ──────────", "  liqo-tui check", "  more", ""},
+		3: {"── Checks ──────────", "  liqo-tui check", "         1 more line"},
+	} {
+		got := theme.Panel(p, 20, height)
+		for i := range got {
+			if Cells(got[i]) != 20 {
+				t.Errorf("height %d: got %d cells: %q", height, Cells(got[i]), got[i])
+			}
+			got[i] = strings.TrimRight(ansi.Strip(got[i]), " ")
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("height %d: got %q, want %q", height, got, want)
+		}
+	}
+}
+
+// A line in a frame ends with a clause. A clause that has no room in a line ends a line with a phrase. Nothing is cut.
+func TestLinesOfPanelsEndWithClauses(t *testing.T) {
+	theme := NewTheme(false, false).Framed(100, 30)
+	for text, want := range map[string][]string{
+		"paris: the peer's gateway has stopped answering pings through the tunnel, and nothing comes back": {
+			"paris: the peer's gateway has stopped", "answering pings through the tunnel,", "and nothing comes back",
+		},
+		"Nothing works. Fix it first.":                      {"Nothing works. Fix it first."},
+		"a clause of thirty cells here, and one of 20":      {"a clause of thirty cells here,", "and one of 20"},
+		"switch them on: they are off":                      {"switch them on: they are off"},
+		"one without any joints at all that has wordswords": {"one without any joints at all", "that has wordswords"},
+	} {
+		got := theme.Clauses(text, 37)
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if strings.Join(got, " ") != text {
+			t.Errorf("got %q of %q", got, text)
+		}
+	}
+}
+
+// A command that is longer than a line can be copied with its lines, and its sentence stands above it.
+func TestCommandsOfAdviceCanBeCopied(t *testing.T) {
+	theme := NewTheme(false, false).Framed(100, 30)
+	run := command.Ours("network", "connect", "--context", "rome", "--remote-context", "milan")
+	for name, test := range map[string]struct {
+		h     command.Hint
+		width int
+		want  []string
+	}{
+		"long":    {command.Hintf("or let milan dial: %s", run), 40, []string{"or let milan dial:", "liqo-tui network connect \\", "--context rome --remote-context milan"}},
+		"short":   {command.Hintf("look: %s; then wait", command.Ours("check")), 40, []string{"look: liqo-tui check", "then wait"}},
+		"none":    {command.Text("see why"), 40, []string{"see why"}},
+		"nothing": {command.Hint{}, 40, nil},
+	} {
+		got := theme.Advice(test.h.String(), test.h.Commands(), test.width)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// In ASCII, an arrow has two cells.
+func TestTheNamesOfADirectedCheckHaveRoom(t *testing.T) {
+	all := []check.Result{{Names: [2]wire.ClusterID{"rome", "milan"}, Sides: []flows.Side{flows.B, flows.A}, Directed: true}}
+	for ascii, want := range map[bool]int{false: len("milan > rome"), true: len("milan -> rome")} {
+		theme := NewTheme(ascii, false)
+		if got := theme.PlacesCells(all, 20); got != want {
+			t.Errorf("ASCII %t: got %d cells, want %d", ascii, got, want)
+		}
+		if got := theme.PlacesCells(all, 8); got != 8 {
+			t.Errorf("ASCII %t: got %d cells, want the limit", ascii, got)
 		}
 	}
 }

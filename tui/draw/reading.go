@@ -87,8 +87,30 @@ func (t Theme) Lending(all []view.Lending, cluster, peer wire.ClusterID, width i
 		}
 		lines = append(lines, t.State(mark, t.Plain(l.Title(cluster, peer)), 0))
 		for _, r := range l.Rows() {
-			lines = append(lines, t.Field("  "+Pad(r.Name, 11), t.Plain(r.Text), width)...)
+			if r.Name != view.QuotaRow {
+				lines = append(lines, t.Field(Pad(r.Name, LabelCells), t.Plain(r.Text), width)...)
+				continue
+			}
+			for _, q := range l.Quotas() {
+				lines = append(lines, t.Faint.Render(Pad(t.Fit(t.Plain(q.Name), LabelCells-1), LabelCells))+t.Gauge(q.Share)+"  "+q.Text)
+			}
 		}
 	}
 	return lines
+}
+
+// gaugeCells is the width of a bar.
+const gaugeCells = 20
+
+// nearlyFull is the share from which on a bar has the colour of a warning.
+const nearlyFull = 0.9
+
+// Gauge draws a share of a whole as a bar.
+func (t Theme) Gauge(share float64) string {
+	full := int(min(max(share, 0), 1)*gaugeCells + 0.5) //nolint:mnd // rounded
+	look := t.Marks[OK]
+	if share >= nearlyFull {
+		look = t.Marks[Warn]
+	}
+	return look.Render(strings.Repeat(t.gauge[0], full)) + t.Faint.Render(strings.Repeat(t.gauge[1], gaugeCells-full))
 }

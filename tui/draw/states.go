@@ -38,6 +38,14 @@ var CheckMarks = map[check.Outcome]Mark{
 	check.Measuring: Running, check.Planned: Pending,
 }
 
+// PlacesCells returns the width of a column with the clusters of checks, at most a limit.
+func (t Theme) PlacesCells(results []check.Result, limit int) (width int) {
+	for _, r := range results {
+		width = max(width, Cells(t.Plain(r.Where())))
+	}
+	return min(width, limit)
+}
+
 // StateMarks has the marks of an end's states.
 var StateMarks = map[flows.EndState]Mark{
 	flows.StateNotConnected: Pending, flows.StateStarting: Running, flows.StateConnecting: Running,

@@ -8,6 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 )
 
 // Plain makes a text of a cluster fit for one line of a terminal. It removes control and
@@ -114,14 +115,102 @@ func between(word, next string, width int) string {
 	return " "
 }
 
-// Field returns a text with a label. The text is wrapped beside the label.
-func (t Theme) Field(label, text string, width int) []string {
+// Clauses breaks a text into lines of at most width cells between its clauses. A line of a panel ends in the middle of one
+// only if the clause is longer than a line: then between its phrases. Without frames, text is wrapped.
+func (t Theme) Clauses(text string, width int) []string {
+	if !t.frames {
+		return t.Wrap(text, width, 0)
+	}
+	var lines []string
+	for _, clause := range clauses(t.Plain(text)) {
+		parts := []string{clause}
+		if Cells(clause) > width {
+			parts = phrases(clause)
+		}
+		for _, part := range parts {
+			if last := len(lines) - 1; last >= 0 && Cells(lines[last])+1+Cells(part) <= width {
+				lines[last] += " " + part
+				continue
+			}
+			lines = append(lines, Wrapped(part, max(1, width))...)
+		}
+	}
+	return lines
+}
+
+// clauses splits a text after the signs that end a sentence or a clause. A word with a colon at the beginning of a clause
+// belongs to what it introduces.
+func clauses(text string) (all []string) {
+	begin := 0
+	for i := range len(text) - 1 {
+		ends := text[i+1] == ' ' && strings.IndexByte(".,:;", text[i]) >= 0
+		if ends && (text[i] != ':' || strings.Contains(text[begin:i], " ")) {
+			all = append(all, text[begin:i+1])
+			begin = i + 2
+		}
+	}
+	return append(all, text[begin:])
+}
+
+// joints are words with which phrases begin.
+var joints = strings.Fields("and or but that which because by for from in into on through to with")
+
+// phrases splits a clause before the words with which phrases begin.
+func phrases(clause string) (all []string) {
+	for i, word := range strings.Split(clause, " ") {
+		if i == 0 || slices.Contains(joints, word) {
+			all = append(all, word)
+			continue
+		}
+		all[len(all)-1] += " " + word
+	}
+	return all
+}
+
+// Pastes reports whether advice has commands, which somebody copies from the terminal.
+func Pastes(advice ...command.Hint) bool {
+	return slices.ContainsFunc(advice, func(h command.Hint) bool { return len(h.Commands()) > 0 })
+}
+
+// Advice breaks a text with commands in it into lines of at most width cells. A command for which the line of its sentence
+// has no room has lines of its own, which can be copied and run.
+func (t Theme) Advice(text string, run []command.Command, width int) (lines []string) {
+	for _, c := range run {
+		before, after, ok := strings.Cut(text, c.String())
+		if !ok {
+			continue
+		}
+		line := t.Plain(c.String())
+		if before = strings.TrimSpace(before); before != "" {
+			lines = append(lines, t.Clauses(before, width)...)
+		}
+		if last := len(lines) - 1; last >= 0 && before != "" && Cells(lines[last])+1+Cells(line) <= width {
+			lines[last] += " " + line
+		} else {
+			lines = append(lines, t.Command("", line, width)...)
+		}
+		text = strings.TrimLeft(after, ";,. ")
+	}
+	if text != "" {
+		lines = append(lines, t.Clauses(text, width)...)
+	}
+	return lines
+}
+
+// Field returns a text with a label. Its lines stand beside the label. run are the commands in the text.
+func (t Theme) Field(label, text string, width int, run ...command.Command) []string {
 	if text == "" {
 		return nil
 	}
 	indent := Cells(label)
-	lines := t.Wrap(text, width, indent)
-	lines[0] = t.Label.Render(label) + lines[0]
+	lines := t.Advice(text, run, width-indent)
+	for i, line := range lines {
+		if i == 0 {
+			lines[i] = t.Label.Render(label) + line
+			continue
+		}
+		lines[i] = strings.Repeat(" ", indent) + line
+	}
 	return lines
 }
 

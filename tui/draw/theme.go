@@ -39,6 +39,7 @@ type Theme struct {
 	Ellipsis string
 	Dot      string    // between facts on a line
 	Bars     []string  // of a sparkline, from low to high
+	gauge    [2]string // a cell of a bar: full, empty
 	gap      string    // no measurement, in a sparkline
 	lost     string    // unanswered pings, in a sparkline
 	lane     [6]string // a cell of a line of states, by mark
@@ -49,17 +50,18 @@ type Theme struct {
 	To       string    // from one cluster to the other
 	Into     string    // before the subject of a page that was opened from a list
 	Bar      string    // between two panes
-	Pointer  string    // before the selected row
+	Pointer  string    // before what is selected
+	here     string    // before the selected row of a list
 	Sorted   [2]string // after the column that rows are sorted by: down, up
 	frame    corners   // of a panel
 	Heads    [2]string // of a line to the left and to the right
 
-	Marks                         [6]Style
-	tint                          Style    // the background of the selected row; the zero value: it is reversed
-	edges                         [6]Style // of panels, by mark; not bold, because bold lines have gaps
-	Sides                         [2]Style
-	Title, Faint, selected, Label Style
-	added, removed, hunk, Cursor  Style
+	Marks                        [6]Style
+	tint                         Style    // the background of the selected row; the zero value: it is reversed
+	edges                        [6]Style // of panels, by mark; not bold, because bold lines have gaps
+	Sides                        [2]Style
+	Title, Faint, Label          Style
+	added, removed, hunk, Cursor Style
 }
 
 // NewTheme returns the theme for a terminal. Its background counts as dark, unless
@@ -76,13 +78,13 @@ func NewTheme(ascii, light bool) Theme {
 		Glyphs:  [...]string{Pending: "·", Running: "○", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
 		Bullets: [...]string{Pending: "·", Running: "○", OK: "✓", Warn: "!", Fail: "✗", Unknown: "?"},
 		Between: "⇄", Rule: "─", Heavy: "═", Ellipsis: "…", Dot: " · ", gap: "·", lost: "×", Done: "✓", Radio: [2]string{"( )", "(•)"},
-		axis: "┤", To: "→", Into: "›", Bar: "│", Pointer: "▸", Sorted: [2]string{"▼", "▲"},
+		axis: "┤", To: "→", Into: "›", Bar: "│", Pointer: "▸", here: "┃", Sorted: [2]string{"▼", "▲"},
 		frame: corners{"╭", "╮", "╰", "╯", "│"}, Heads: [2]string{"◂", "▸"},
-		Bars:  strings.Split("▁▂▃▄▅▆▇█", ""),
+		Bars: strings.Split("▁▂▃▄▅▆▇█", ""), gauge: [2]string{"█", "░"},
 		lane:  [...]string{Pending: "─", Running: "○", OK: "━", Warn: "!", Fail: "×", Unknown: "?"},
 		Sides: [2]Style{flows.A: colour(p.a), flows.B: colour(p.b)},
 		Title: newStyle(none.Bold(true)), Faint: newStyle(none.Faint(true)),
-		selected: newStyle(none.Bold(true)), Label: colour(p.label),
+		Label: colour(p.label),
 		added: colour(p.ok), removed: colour(p.fail), hunk: colour(p.a),
 		Cursor: newStyle(none.Reverse(true)),
 	}
@@ -98,10 +100,10 @@ func NewTheme(ascii, light bool) Theme {
 		t.Bullets = [...]string{Pending: "-", Running: ">", OK: "*", Warn: "!", Fail: "X", Unknown: "?"}
 		t.Between, t.Rule, t.Ellipsis, t.Dot, t.gap, t.lost, t.Done = "<->", "-", "...", " - ", " ", "x", "*"
 		t.Radio[1], t.Heavy = "(*)", "="
-		t.Bars = strings.Split("_.-~=*^#", "")
+		t.Bars, t.gauge = strings.Split("_.-~=*^#", ""), [2]string{"#", "."}
 		t.lane = [...]string{Pending: "-", Running: "o", OK: "=", Warn: "!", Fail: "X", Unknown: "?"}
 		t.frame, t.Heads = corners{"+", "+", "+", "+", "|"}, [2]string{"<", ">"}
-		t.axis, t.To, t.Pointer, t.Sorted, t.Into, t.Bar = "|", ">", ">", [2]string{" v", " ^"}, ">", "|"
+		t.axis, t.To, t.Pointer, t.here, t.Sorted, t.Into, t.Bar = "|", ">", ">", ">", [2]string{" v", " ^"}, ">", "|"
 	}
 	return t
 }

@@ -117,7 +117,7 @@ func (l Logs) Lines(t draw.Theme, width int, gateways [2]Gateway) []string {
 			}
 			lines := t.Wrap(text, width-column-1, 2)
 			for i := range lines {
-				lines[i] = t.Side(side, draw.Pad(t.Middle(string(g.ID), column), column), 0) + " " + lines[i]
+				lines[i] = t.Side(side, draw.Pad(t.Middle(string(g.ID), column), column), 0) + " " + levelled(t, text, lines[i])
 			}
 			all = append(all, entry{at, lines})
 		}
@@ -128,6 +128,17 @@ func (l Logs) Lines(t draw.Theme, width int, gateways [2]Gateway) []string {
 		lines = append(lines, entry.lines...)
 	}
 	return lines
+}
+
+// levelled returns a line of a text in the colour of its level.
+func levelled(t draw.Theme, text, line string) string {
+	switch {
+	case strings.Contains(text, " ERROR "):
+		return t.Marks[draw.Fail].Render(line)
+	case strings.Contains(text, " WARN "):
+		return t.Marks[draw.Warn].Render(line)
+	}
+	return line
 }
 
 // logLine returns a line in a readable form. If the line is JSON, as our gateways write it,

@@ -232,10 +232,10 @@ func (s applyScreen) choiceRows(c scene) []string {
 	if c.Height < roomForChoices {
 		i := min(s.choice, len(choices)-1)
 		text := fmt.Sprintf("%s %s (%d/%d)", keys.Called(choices[i].Binding), choices[i].Help().Desc, i+1, len(choices))
-		return []string{c.Theme.RuleLine("what now?", c.Width), c.Theme.Row(true, text)}
+		return []string{c.Theme.RuleLine("what now?", c.Width), c.Theme.Row(true, text, c.Width)}
 	}
 	for i, choice := range choices {
-		rows[i] = c.Theme.Row(i == s.choice, draw.Pad(keys.Called(choice.Binding), column)+choice.Help().Desc)
+		rows[i] = c.Theme.Row(i == s.choice, draw.Pad(keys.Called(choice.Binding), column)+choice.Help().Desc, c.Width)
 	}
 	return append([]string{c.Theme.RuleLine("what now?", c.Width)}, rows...)
 }
@@ -259,6 +259,9 @@ func (s applyScreen) view(c scene) []string {
 	if s.page != pageSteps {
 		return c.Pane()
 	}
+	if c.Theme.Frames() {
+		return s.panels(c)
+	}
 	lines := append([]string{s.progress(c)}, s.card(c)...)
 	if half, ok := c.half(); ok {
 		lines = append(lines, "")
@@ -278,6 +281,35 @@ func (s applyScreen) view(c scene) []string {
 	}
 	return lines
 }
+
+// panels draws the steps and the latest events of a run in frames.
+func (s applyScreen) panels(c scene) []string {
+	t, note, beside := c.Theme, s.card(c), c.Width >= draw.BesideFrom
+	room, width := c.Body-len(note), c.Width
+	if beside {
+		width /= 2
+	}
+	inner, rest := c, c
+	inner.Width, rest.Width = t.Inside(width), t.Inside(c.Width-width)
+	rows, active := s.rows(inner, s.event.Plan.Steps)
+	height := room
+	if !beside {
+		height = min(len(rows)+t.Edges(), max(minList, room-fewHappened-t.Edges()))
+		rest.Width = inner.Width
+	}
+	steps := draw.Panel{Title: s.progress(inner), Lines: draw.Window(rows, active, max(1, height-t.Edges()))}
+	lines := t.Panel(steps, width, height)
+	events := draw.Panel{Title: t.Title.Render("What happened"), Right: t.Faint.Render(keys.Called(c.Keys.Events))}
+	if beside {
+		events.Lines = s.latest(rest, room-t.Edges()+1)[1:]
+		return append(note, draw.Join(lines, t.Panel(events, c.Width-width, room))...)
+	}
+	events.Lines = s.latest(rest, room-height-t.Edges()+1)[1:]
+	return slices.Concat(note, lines, t.Panel(events, width, room-height))
+}
+
+// fewHappened is the smallest number of events below the steps of a run.
+const fewHappened = 3
 
 // latest returns the latest events of the run, as many as fit into room lines.
 func (s applyScreen) latest(c scene, room int) []string {

@@ -230,7 +230,7 @@ func (s clustersScreen) commands(c scene) []keys.Command {
 	case s.filtering:
 		return []keys.Command{{Binding: keys.Named(k.Enter, "end typing"), Msg: actFilter}, {Binding: keys.Named(k.Back, "clear the filter"), Msg: actLeave}}
 	case len(c.Fleet.Members) > 0:
-		commands = []keys.Command{{Binding: keys.Named(k.Enter, "choose "+c.choosing().String()), Msg: actChoose}, {Binding: k.Filter, Msg: actFilter}}
+		commands = []keys.Command{{Binding: keys.Named(k.Enter, "choose"), Msg: actChoose}, {Binding: k.Filter, Msg: actFilter}}
 	}
 	if c.chosen(flows.A) || s.filter.String() != "" || c.Boarded {
 		commands = append(commands, keys.Command{Binding: k.Back, Msg: actLeave})
@@ -330,7 +330,7 @@ func (s clustersScreen) click(c scene, y int) clustersScreen {
 		return s
 	}
 	s.filtering = false
-	parts := s.layout(c)
+	parts := s.layout(c.framed())
 	row := y - len(parts.head)
 	if row < 0 || row >= parts.list || parts.top+row >= len(parts.rows) {
 		return s
@@ -393,12 +393,26 @@ func (s clustersScreen) view(c scene) []string {
 	if s.info {
 		return c.Pane()
 	}
-	parts := s.layout(c)
+	outer := c.Width
+	c = c.framed()
+	t, parts := c.Theme, s.layout(c)
 	lines := parts.head
 	for i := parts.top; i < min(parts.top+parts.list, len(parts.rows)); i++ {
 		lines = append(lines, c.clusterLine(parts.rows[i], c.contextWidth(parts.rows), i == parts.selected))
 	}
-	return c.below(lines, parts.detail)
+	if !t.Frames() {
+		return c.below(lines, parts.detail)
+	}
+	list := draw.Panel{Title: lines[0], Lines: append(lines[1:len(lines):len(lines)], ""), Grows: true}
+	if len(parts.rows) > parts.list {
+		list.Right = t.Faint.Render(fmt.Sprintf("%d of %d", parts.selected+1, len(parts.rows)))
+	}
+	if len(parts.detail) == 0 {
+		return t.Stack(outer, c.Body, []draw.Panel{list})
+	}
+	r := parts.rows[parts.selected]
+	detail := draw.Panel{Title: t.Title.Render(t.Plain(c.Fleet.Call(r.Member))), Lines: parts.detail[1:], Mark: r.mark}
+	return t.Stack(outer, c.Body, []draw.Panel{list}, []draw.Panel{detail})
 }
 
 // clustersLayout has the parts of the screen with the list of clusters.
@@ -413,12 +427,17 @@ type clustersLayout struct {
 func (s clustersScreen) layout(c scene) clustersLayout {
 	l := clustersLayout{rows: s.rows(c), detail: s.detail(c)}
 	l.head = s.head(c, l.rows)
-	if c.Body > largeBody && len(l.detail) > 0 {
+	if frames := c.Theme.Frames(); frames && len(l.detail) > 0 {
+		l.detail = append(l.detail[:1:1], s.text(c)[2:]...)
+	} else if c.Body > largeBody && len(l.detail) > 0 {
 		if all := append(l.detail[:1:1], s.text(c)[2:]...); len(l.head)+len(l.rows)+1+len(all) <= c.Body {
 			l.detail = all
 		}
 	}
 	l.list = c.Body - len(l.head) - 1
+	if c.Theme.Frames() {
+		l.list = c.Body - len(l.head) + 1 - 2*c.Theme.Edges()
+	}
 	if l.list-len(l.detail) < min(len(l.rows), 3) {
 		l.detail = nil
 		if len(l.rows) > l.list && l.list > 1 { // the screen says which rows are visible
@@ -460,7 +479,7 @@ func (s clustersScreen) head(c scene, rows []clusterRow) []string {
 		if len(c.options.Looked) > 0 {
 			where = strings.Join(c.options.Looked, ", ")
 		}
-		return append(lines, t.Wrap("There are no contexts in "+where+". Press "+keys.Called(c.Keys.AddFile)+" to add a file, or set KUBECONFIG before the start.", c.Width, 0)...)
+		return append(lines, t.Clauses("There are no contexts in "+where+". Press "+keys.Called(c.Keys.AddFile)+" to add a file, or set KUBECONFIG before the start.", c.Width)...)
 	case len(rows) == 0:
 		return append(lines, "No context matches the filter. Press esc to clear it.")
 	}
@@ -523,7 +542,7 @@ func (c scene) clusterLine(r clusterRow, nameWidth int, selected bool) string {
 	if c.Width >= roomForServer {
 		line += t.Plain(cmp.Or(r.Server, r.Good.Server))
 	}
-	return c.Theme.Row(selected, line)
+	return c.Theme.Row(selected, line, c.Width)
 }
 
 func (s clustersScreen) detail(c scene) []string {
@@ -569,30 +588,51 @@ func (s clustersScreen) text(c scene) []string {
 	}
 	t, r := c.Theme, rows[i]
 	lines := []string{t.Title.Render(t.Plain(c.Fleet.Call(r.Member))) + "  " + t.State(r.mark, r.word, 0), ""}
-	add := func(label, text string) { lines = append(lines, t.Field(draw.Pad(label, 14), text, c.Width)...) }
-	add("file", r.File)
-	add("user", r.User)
-	add("server", cmp.Or(r.Server, r.Latest.Server))
-	add("note", cmp.Or(r.why, r.refusal))
-	add("kubernetes", r.Good.Version)
-	add("cluster ID", string(r.Good.ID))
-	add("UID", r.Good.UID)
+	note := cmp.Or(r.why, r.refusal)
+	if t.Frames() {
+		lines = append(lines, t.Table(c.clusterFacts(r), c.Width)...)
+		if note != "" {
+			lines = append(append(lines, ""), t.Clauses(note, c.Width)...)
+		}
+		return lines
+	}
+	for _, f := range append([]draw.Fact{{Label: "note", Value: note}}, c.clusterFacts(r)...) {
+		lines = append(lines, t.Field(draw.Pad(f.Label, draw.LabelCells), f.Value, c.Width)...)
+	}
+	return lines
+}
+
+// clusterFacts returns what is known of a cluster. Each fact has its row, whatever is known.
+func (c scene) clusterFacts(r clusterRow) []draw.Fact {
+	software := ""
 	switch {
 	case r.Good.Version == "":
 	case r.Good.Unseen() != "":
-		add("software", "not known: "+r.Good.Unseen())
+		software = "not known: " + r.Good.Unseen()
 	case !r.Good.Can().Connect:
-		add("software", r.Good.Software.String())
+		software = r.Good.Software.String()
 	default:
-		add("software", r.Good.Software.String()+", in namespace "+r.Good.Namespace)
+		software = r.Good.Software.String() + ", in namespace " + r.Good.Namespace
 	}
-	add("pods", draw.CIDRs(r.Good.Networks.Pod))
-	add("external", draw.CIDRs(r.Good.Networks.External))
+	var connections []string
 	for _, conn := range r.Good.Connections {
-		add("connection", fmt.Sprintf("%s: %s", conn.Labels[wire.LabelRemoteCluster], cmp.Or(string(conn.Status.Value), "nothing said yet")))
+		connections = append(connections, fmt.Sprintf("%s: %s", conn.Labels[wire.LabelRemoteCluster], cmp.Or(string(conn.Status.Value), "nothing said yet")))
 	}
-	if others := c.sameCluster(r.Member); len(others) > 0 {
-		add("same cluster", strings.Join(others, ", "))
+	facts := []draw.Fact{
+		{Label: "file", Value: r.File},
+		{Label: "user", Value: r.User},
+		{Label: "server", Value: cmp.Or(r.Server, r.Latest.Server)},
+		{Label: "Kubernetes", Value: r.Good.Version},
+		{Label: "cluster ID", Value: string(r.Good.ID)},
+		{Label: "UID", Value: r.Good.UID},
+		{Label: "software", Value: software},
+		{Label: "pods", Value: draw.CIDRs(r.Good.Networks.Pod)},
+		{Label: "external", Value: draw.CIDRs(r.Good.Networks.External)},
+		{Label: "connections", Value: strings.Join(connections, ", ")},
+		{Label: "same as", Value: strings.Join(c.sameCluster(r.Member), ", ")},
 	}
-	return lines
+	for i, f := range facts {
+		facts[i].Value = c.Theme.Plain(f.Value)
+	}
+	return facts
 }

@@ -112,7 +112,24 @@ func (c scene) protected() []string {
 	return names
 }
 
+// view draws the question, in a panel if there is room for frames.
 func (q confirm) view(c scene) []string {
+	inner := c.framed()
+	t := inner.Theme
+	if !t.Frames() {
+		return q.lines(c)
+	}
+	inner.Body -= t.Edges() - 2 // its first two lines are the title
+	lines := q.lines(inner)
+	p := draw.Panel{Title: lines[0], Lines: lines[2:], Grows: true}
+	if !onlyAdds(q.plan) {
+		p.Mark = draw.Warn
+	}
+	return t.Stack(c.Width, c.Body, []draw.Panel{p})
+}
+
+// lines returns the question, and below it what the answer means.
+func (q confirm) lines(c scene) []string {
 	t := c.Theme
 	question, act := "Apply these changes?", "Yes, apply"
 	if c.made != nil {
@@ -122,7 +139,7 @@ func (q confirm) view(c scene) []string {
 	}
 	lines := []string{t.Title.Render(question), ""}
 	if q.word == "" {
-		lines = append(lines, c.Theme.Row(!q.yes, "No"), c.Theme.Row(q.yes, act), "")
+		lines = append(lines, c.Theme.Row(!q.yes, "No", c.Width), c.Theme.Row(q.yes, act, c.Width), "")
 	} else {
 		lines = append(lines, q.wordLines(c)...)
 	}

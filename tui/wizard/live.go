@@ -83,6 +83,9 @@ func (c scene) diagnosis() session.DiagnoseMsg {
 }
 
 func (s liveScreen) text(c scene) []string {
+	if inner := c.framed(); inner.Theme.Frames() {
+		return s.panels(c, inner)
+	}
 	width, lines := c.Width, s.verdict(c)
 	var measured []string
 	if both := c.peer(flows.A).Connection != nil && c.peer(flows.B).Connection != nil; both {
@@ -90,7 +93,7 @@ func (s liveScreen) text(c scene) []string {
 		lines = append(lines, measured[0])
 		measured = measured[1:]
 	}
-	t := c.Theme.Framed(width, c.Height)
+	t := c.Theme
 	lines = append(append(lines, ""), t.Connection(s.picture(c, t), width)...)
 	for _, side := range []flows.Side{flows.A, flows.B} {
 		lines = append(lines, t.Lending(view.Lendings(c.on(side).Good, c.id(side.Other())), c.id(side), c.id(side.Other()), width)...)
@@ -105,6 +108,29 @@ func (s liveScreen) text(c scene) []string {
 	}
 	lines = append(lines, s.reach(c)...)
 	return append(lines, s.chart(c, c.Body-len(lines))...)
+}
+
+// panels draws the screen in frames. Commands stand outside of them.
+func (s liveScreen) panels(c, inner scene) []string {
+	t, title := inner.Theme, inner.Theme.Title.Render
+	verdict := draw.Panel{Title: title("Now"), Lines: s.verdict(inner), Mark: draw.PairMarks[s.together(c).State]}
+	lines := append(t.Stack(c.Width, 0, []draw.Panel{verdict}), t.Connection(s.picture(c, t), c.Width)...)
+	measured, lent := draw.Panel{Title: title("From pod to pod")}, draw.Panel{Title: title("Lending")}
+	if both := c.peer(flows.A).Connection != nil && c.peer(flows.B).Connection != nil; both {
+		measured.Lines = s.verify.Lines(inner.Env, c.pair, s.together(c), inner.Width)
+	}
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		lent.Lines = append(lent.Lines, t.Lending(view.Lendings(c.on(side).Good, c.id(side.Other())), c.id(side), c.id(side.Other()), inner.Width)...)
+	}
+	lines = append(lines, t.Stack(c.Width, 0, []draw.Panel{measured}, []draw.Panel{lent})...)
+	if left := c.leftToDo(); left != "" {
+		lines = append(lines, c.Theme.Wrap(left, c.Width, 0)...)
+	}
+	lines = append(lines, s.reach(c)...)
+	if chart := s.chart(inner, c.Body-len(lines)-t.Edges()+1); len(chart) > 1 {
+		lines = append(lines, t.Panel(draw.Panel{Title: chart[1], Lines: chart[2:]}, c.Width, 0)...)
+	}
+	return lines
 }
 
 const (
@@ -231,7 +257,7 @@ func (s liveScreen) end(c scene, t draw.Theme, side flows.Side) ([]string, draw.
 	if p := c.peer(side).Pod; p != nil {
 		pod = p.Name
 	}
-	facts := append([]draw.Fact{{Label: "round trip", Value: s.roundTrip(c, side, r)}},
+	facts := append([]draw.Fact{{Label: "round trip", Value: s.roundTrip(c, side, r, t.EndWidth(c.Width)-draw.LabelCells)}},
 		t.EndFacts(r, c.peer(side.Other()).Configuration, pod, func(at time.Time) string { return draw.Age(c.Now.Sub(at)) })...)
 	if now.mark == draw.Unknown { // these facts are old
 		for i, f := range facts {
@@ -244,16 +270,19 @@ func (s liveScreen) end(c scene, t draw.Theme, side flows.Side) ([]string, draw.
 // liveBuckets is the length of a side's sparkline: three minutes.
 const liveBuckets = 18
 
-// roundTrip returns the latest round trip, and the earlier ones as a sparkline; "" if none was measured.
-func (s liveScreen) roundTrip(c scene, side flows.Side, r flows.Reading) string {
+// roundTrip returns the latest round trip, and as many of the earlier ones as have room, as a sparkline; "" if none was
+// measured.
+func (s liveScreen) roundTrip(c scene, side flows.Side, r flows.Reading, width int) string {
 	if !r.Exists || r.Latency == 0 {
 		return ""
 	}
 	text := draw.RoundTrip(r.Latency)
 	points := s.witnesses[side].history.Until(c.Now.Add(-session.Bucket), liveBuckets) // the present bucket is not full yet
-	values := session.RoundTrips(points)
+	values, lost := session.RoundTrips(points), session.Lost(points)
 	if _, _, highest, ok := draw.Statistics(values, r.Latency); ok {
-		text += "  " + c.Theme.SparkRTT(values, session.Lost(points)) + c.Theme.Faint.Render(" max "+draw.Milliseconds(highest))
+		most := " max " + draw.Milliseconds(highest)
+		first := len(values) - max(0, min(len(values), width-draw.Cells(text)-2-draw.Cells(most)))
+		text += "  " + c.Theme.SparkRTT(values[first:], lost[first:]) + c.Theme.Faint.Render(most)
 	}
 	return text
 }

@@ -49,8 +49,11 @@ func TestTheHighestRoundTripIsNotBelowTheLatest(t *testing.T) {
 	r.At, r.Latency = now, 78*time.Millisecond
 	s := liveScreen{witnesses: [2]witness{w.note(now, flows.ContextRef{}, r)}}
 	c := scene{Env: session.Env{Theme: draw.NewTheme(true, false), Now: now}}
-	if got := ansi.Strip(s.roundTrip(c, flows.A, r)); !strings.HasPrefix(got, "78ms") || !strings.HasSuffix(got, " max 78ms") {
+	if got := ansi.Strip(s.roundTrip(c, flows.A, r, 40)); !strings.HasPrefix(got, "78ms") || !strings.HasSuffix(got, " max 78ms") || draw.Cells(got) != 4+2+liveBuckets+9 {
 		t.Errorf("got %q", got)
+	}
+	if got := ansi.Strip(s.roundTrip(c, flows.A, r, 25)); !strings.HasSuffix(got, " max 78ms") || draw.Cells(got) != 25 {
+		t.Errorf("got %q, want fewer of the earlier round trips", got)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -146,6 +147,9 @@ func (s planScreen) view(c scene) []string {
 	if c.Current.Failure() != nil || s.zoom {
 		return c.Pane()
 	}
+	if c.Theme.Frames() {
+		return s.panels(c)
+	}
 	if half, ok := c.half(); ok {
 		head := s.head(half, c.Body)
 		list := c.Body - len(head)
@@ -165,6 +169,39 @@ func (s planScreen) view(c scene) []string {
 		hint = "enter asks once more, then applies"
 	}
 	return append(lines, c.Theme.Faint.Render(where+c.Theme.Plain(cmp.Or(step.Reason, hint))))
+}
+
+// panels draws the steps and the text about the selected one in frames.
+func (s planScreen) panels(c scene) []string {
+	t := c.Theme
+	inner, head, list, pane := s.framed(c, c.Body)
+	n, at, outer := len(planIDs(c.Current)), s.index(c.Current), inner.Width+2*draw.FrameCells
+	steps := draw.Panel{Title: head[0], Lines: draw.Window(s.rows(inner), at, list-t.Edges())}
+	if list-t.Edges() < n {
+		steps.Right = t.Faint.Render(fmt.Sprintf("row %d of %d", at+1, n))
+	}
+	about := draw.Panel{Title: t.Title.Render(t.Plain(s.title(c))), Lines: c.Pane()}
+	upper := t.Panel(steps, outer, list)
+	if outer == c.Width {
+		return slices.Concat(head[1:], upper, t.Panel(about, outer, pane))
+	}
+	return append(head[1:], draw.Join(upper, t.Panel(about, c.Width-outer, pane))...)
+}
+
+// framed returns the scene inside of a panel, the lines above the panels, whose first one is the title of the steps, and
+// the heights of both panels. On a wide screen they stand beside each other.
+func (s planScreen) framed(c scene, height int) (inner scene, head []string, list, pane int) {
+	t := c.Theme
+	head = s.head(c, height)
+	room := height - len(head) + 1
+	inner = c
+	if c.Width >= draw.BesideFrom {
+		inner.Width = t.Inside(c.Width / 2)
+		return inner, head, room, room
+	}
+	inner.Width = t.Inside(c.Width)
+	list = min(len(planIDs(c.Current)), max(minList, room-wantPane-t.Edges())) + t.Edges()
+	return inner, head, list, room - list
 }
 
 // failures returns a card for each reason against a plan.
@@ -196,17 +233,19 @@ func (c scene) card(s flows.Step) []string {
 	if c.Width < 60 {
 		column = 6
 	}
-	add := func(label, text string) { lines = append(lines, t.Field(draw.Pad(label, column), text, c.Width)...) }
+	add := func(label, text string, run ...command.Command) {
+		lines = append(lines, t.Field(draw.Pad(label, column), text, c.Width, run...)...)
+	}
 	add("Why", s.Reason)
 	for i, fix := range s.Fix {
 		way, or := strings.CutPrefix(strings.Replace(fix.String(), "or, ", "or ", 1), "or ")
 		switch {
 		case i == 0:
-			add("Fix", way)
+			add("Fix", way, fix.Commands()...)
 		case or:
-			add("or", way)
+			add("or", way, fix.Commands()...)
 		default:
-			add("", way)
+			add("", way, fix.Commands()...)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Evidence)) {
@@ -251,7 +290,7 @@ func (s planScreen) head(c scene, height int) []string {
 			lines = append(lines, c.Theme.Faint.Render(line))
 		}
 	}
-	if height > 24 {
+	if height > 24 && !c.Theme.Frames() {
 		lines = append(lines, c.Theme.RuleLine("", c.Width))
 	}
 	return lines
@@ -264,14 +303,14 @@ func (s planScreen) rows(c scene) []string {
 		if c.Current.Empty() {
 			text = "Wait until it works"
 		}
-		rows = append(rows, c.Theme.Row(s.selected == applyRow, text))
+		rows = append(rows, c.Theme.Row(s.selected == applyRow, text, c.Width))
 	}
 	for _, step := range c.Current.Steps {
 		line := c.stepLine(step, true)
 		if step.Status == flows.Waiting && !c.Current.Empty() { // no step waits before the changes are made
 			line = c.stepLineAs(draw.Pending, draw.StepWord(flows.Ready), step, true)
 		}
-		rows = append(rows, c.Theme.Row(step.ID == s.selected, line))
+		rows = append(rows, c.Theme.Row(step.ID == s.selected, line, c.Width))
 	}
 	return rows
 }
@@ -310,6 +349,14 @@ func (s planScreen) text(c scene) session.Text {
 		return session.Text{ID: "failures", Lines: c.failures(), Height: c.Room(), Sideways: true}
 	}
 	text := session.Text{ID: "step " + string(s.selected), Lines: s.pane(c), Height: c.Room(), Sideways: true}
+	if c.Theme.Frames() {
+		inner, _, _, pane := s.framed(c, c.Room())
+		text.Lines, text.Width, text.Height = s.pane(inner), inner.Width, pane-c.Theme.Edges()
+		if c.Width >= draw.BesideFrom && s.selected == applyRow { // there is room for the whole text
+			text.Lines = append(text.Lines, inner.diffs()...)
+		}
+		return text
+	}
 	if half, ok := c.half(); ok && !s.zoom {
 		text.Lines, text.Width, text.Height = s.pane(half), half.Width, text.Height-1
 		if s.selected == applyRow { // there is room for the whole text
@@ -357,8 +404,12 @@ func (c scene) diffs() (lines []string) {
 
 // point returns one consequence of a plan, as lines.
 func (c scene) point(mark draw.Mark, text string) []string {
-	lines := c.Theme.Wrap(text, c.Width, 2)
-	lines[0] = c.Theme.Marks[mark].Render(c.Theme.Bullets[mark]) + " " + lines[0]
+	lines := c.Theme.Clauses(text, c.Width-2)
+	for i, line := range lines {
+		if lines[i] = "  " + line; i == 0 {
+			lines[i] = c.Theme.Marks[mark].Render(c.Theme.Bullets[mark]) + " " + line
+		}
+	}
 	return lines
 }
 
@@ -366,7 +417,7 @@ func (c scene) point(mark draw.Mark, text string) []string {
 // and about interruptions.
 func (c scene) warnings(p flows.Plan) (lines []string) {
 	for _, s := range []flows.Side{flows.A, flows.B} {
-		if c.wanted.Install[s] != nil && c.on(s).Good.Installable() && !p.Done() {
+		if c.unforeseen(s) && !p.Done() {
 			lines = append(lines, c.point(draw.Warn, fmt.Sprintf("%s gets the liqo-tui operator: a Deployment, and on each node a pod on the host's network with NET_ADMIN and NET_RAW.", c.id(s)))...)
 		}
 	}
@@ -429,7 +480,7 @@ func (s planScreen) title(c scene) string {
 	step, ok := c.Current.Step(s.selected)
 	switch {
 	case s.selected == applyRow:
-		return "what it means"
+		return "What it means"
 	case !ok:
 		return ""
 	}

@@ -156,10 +156,15 @@ func (s preflightScreen) view(c scene) []string {
 	case s.explain:
 		return c.Pane()
 	}
+	outer := c.Width
+	c = c.framed()
 	t := c.Theme
 	tally := s.tally(t.Dot)
 	if c.tried.stop != nil {
 		tally += t.Dot + "trying with a pod on each side, for " + draw.Age(c.Now.Sub(c.tried.began))
+	}
+	if t.Frames() {
+		return t.Stack(outer, c.Body, s.panels(c, tally)...)
 	}
 	lines, few := []string{t.Title.Render(tally), ""}, 5
 	if c.Height < 16 { // the evidence matters more than the other checks
@@ -168,7 +173,7 @@ func (s preflightScreen) view(c scene) []string {
 	shown, selected := s.shown(), max(0, s.index())
 	rows := make([]string, len(shown))
 	for i, r := range shown {
-		rows[i] = c.checkLine(r, min(check.Column(shown), c.Width/3), i == selected)
+		rows[i] = c.checkLine(r, t.PlacesCells(shown, c.Width/3), i == selected)
 	}
 	if len(rows) == 0 {
 		rows = []string{"No problem: " + keys.Called(c.Keys.Problems) + " shows all checks."}
@@ -189,6 +194,35 @@ func (s preflightScreen) view(c scene) []string {
 		detail[0] = t.RuleLine(fmt.Sprintf("check %d of %d%s%s", selected+1, len(rows), t.Dot, shown[selected].Title), c.Width)
 	}
 	return c.below(lines, detail)
+}
+
+// panels returns the checks, and what is known of the selected one.
+func (s preflightScreen) panels(c scene, tally string) [][]draw.Panel {
+	t := c.Theme
+	shown, selected := s.shown(), max(0, s.index())
+	checks := draw.Panel{Title: t.Title.Render(tally), Grows: true}
+	if selected >= len(shown) {
+		checks.Lines = []string{"No problem: " + keys.Called(c.Keys.Problems) + " shows all checks."}
+		return [][]draw.Panel{{checks}}
+	}
+	r := shown[selected]
+	detail := draw.Panel{Title: t.Title.Render(string(r.ID) + " " + t.Plain(r.Title)), Right: t.Faint.Render(fmt.Sprintf("%d of %d", selected+1, len(shown))), Lines: s.facts(c, r)}
+	detail.Open = draw.Pastes(r.Fix...)
+	if mark := draw.CheckMarks[r.State]; mark == draw.Warn || mark == draw.Fail {
+		checks.Mark, detail.Mark = mark, mark
+	}
+	if all := s.text(c)[2:]; r.State != check.Pass && len(all) < c.Body/2 { // a check that did not pass is explained
+		detail.Lines = all
+	}
+	if most := c.Body - minList - 2*t.Edges(); len(detail.Lines) > most {
+		detail.Lines = detail.Lines[:max(0, most)]
+	}
+	for i, r := range shown {
+		checks.Lines = append(checks.Lines, c.checkLine(r, t.PlacesCells(shown, c.Width/3), i == selected))
+	}
+	room := c.Body - len(detail.Lines) - 2*t.Edges()
+	checks.Lines = draw.Window(checks.Lines, selected, min(len(shown), max(minList, room)))
+	return [][]draw.Panel{{checks}, {detail}}
 }
 
 // tally counts the checks by their outcome.
@@ -227,7 +261,7 @@ func (c scene) checkLine(r check.Result, column int, selected bool) string {
 	if c.Width >= 60 {
 		line += "  " + t.Faint.Render(t.Plain(r.Summary))
 	}
-	return c.Theme.Row(selected, line)
+	return c.Theme.Row(selected, line, c.Width)
 }
 
 func (s preflightScreen) detail(c scene, shown []check.Result, selected int) []string {
@@ -241,10 +275,10 @@ func (s preflightScreen) detail(c scene, shown []check.Result, selected int) []s
 
 func (s preflightScreen) facts(c scene, r check.Result) []string {
 	t := c.Theme
-	lines := t.Wrap(r.Summary, c.Width, 0)
+	lines := t.Clauses(r.Summary, c.Width)
 	for _, side := range r.Sides {
 		if err := s.errs[side]; err != nil && r.ID == flows.CodePermission {
-			lines = append(lines, t.Wrap(c.name(side)+" was asked and answered: "+err.Error(), c.Width, 0)...)
+			lines = append(lines, t.Clauses(c.name(side)+" was asked and answered: "+err.Error(), c.Width)...)
 		}
 	}
 	for _, text := range r.Evidence {
@@ -255,7 +289,7 @@ func (s preflightScreen) facts(c scene, r check.Result) []string {
 		if i > 0 {
 			label = "or    "
 		}
-		lines = append(lines, t.Field(label, text.String(), c.Width)...)
+		lines = append(lines, t.Field(label, text.String(), c.Width, text.Commands()...)...)
 	}
 	return lines
 }
@@ -274,7 +308,7 @@ func (s preflightScreen) text(c scene) []string {
 		return lines
 	}
 	lines = append(lines, "")
-	lines = append(lines, t.Wrap(text.Meaning, c.Width, 0)...)
+	lines = append(lines, t.Clauses(text.Meaning, c.Width)...)
 	lines = append(lines, "")
 	for _, fix := range text.Fix {
 		lines = append(lines, t.Field(t.Bullets[draw.Pending]+" ", fix, c.Width)...)
@@ -282,11 +316,16 @@ func (s preflightScreen) text(c scene) []string {
 	return lines
 }
 
+// unforeseen reports whether the addresses that a side will use are known only after an installation.
+func (c scene) unforeseen(s flows.Side) bool {
+	return c.on(s).Good.Installable() && c.wanted.Install[s] != nil
+}
+
 // sees returns the addresses under which a side sees, or will see, the other side's
 // pods.
 func (c scene) sees(s flows.Side) string {
 	other := c.id(s.Other())
-	if f := c.on(s).Good; f.Installable() && c.wanted.Install[s] != nil {
+	if c.unforeseen(s) {
 		return fmt.Sprintf("The addresses that %s will use for %s's pods are known after the installation.", c.id(s), other)
 	}
 	views, err := check.Views(flows.Expected(c.wanted.Params, c.facts()), s)

@@ -14,6 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/engine"
 	"github.com/liqo-tui/liqo-tui/flows/service"
+	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -312,8 +313,26 @@ func (s reachScreen) names(c scene) (from, to string) {
 	return c.name(s.chosen.Side), c.name(s.chosen.Side.Other())
 }
 
-// text returns the screen. The question stands below the plan.
+// text returns the screen, in a panel.
 func (s reachScreen) text(c scene) []string {
+	inner := c.framed()
+	t := inner.Theme
+	if !t.Frames() {
+		return s.body(c)
+	}
+	what := "Reach something?"
+	if s.phase > reachChoosing {
+		what = "Reach " + t.Plain(s.chosen.Name.String())
+	}
+	p := draw.Panel{Title: t.Title.Render(what), Lines: s.body(inner), Grows: true, Open: s.phase == reachEnded || off(s.facts)}
+	if s.phase >= reachPlanned && s.err != nil {
+		p.Mark = draw.Fail
+	}
+	return t.Stack(c.Width, c.Room(), []draw.Panel{p})
+}
+
+// body returns the text of the screen. The question stands below the plan.
+func (s reachScreen) body(c scene) []string {
 	t, width := c.Theme, c.Width
 	from, to := s.names(c)
 	switch s.phase {
@@ -327,15 +346,15 @@ func (s reachScreen) text(c scene) []string {
 		if s.err != nil {
 			return s.failure(c)
 		}
-		lines := t.Wrap(fmt.Sprintf("%s exports %s. Then pods of %s can call it, and so can pods of other peers of %s that import it.", from, s.chosen.Name, to, from), width, 0)
+		lines := t.Clauses(fmt.Sprintf("%s exports %s. Then pods of %s can call it, and so can pods of other peers of %s that import it.", from, s.chosen.Name, to, from), width)
 		for _, text := range slices.Concat(s.plan.Kept, s.plan.Interrupts()) {
-			lines = append(lines, t.Wrap("! "+text, width, 2)...)
+			lines = append(lines, t.Clauses("! "+text, width)...)
 		}
 		lines = append(lines, "")
 		if q := s.ask; q != nil && q.word != "" {
 			lines = append(lines, q.wordLines(c)...)
 		} else if q != nil {
-			lines = append(lines, t.Title.Render("Export it?"), t.Row(!q.yes, "No"), t.Row(q.yes, "Yes, export"), "")
+			lines = append(lines, t.Title.Render("Export it?"), t.Row(!q.yes, "No", width), t.Row(q.yes, "Yes, export", width), "")
 		}
 		for _, step := range s.plan.Steps {
 			if step.Diff != "" {
@@ -355,7 +374,7 @@ func (s reachScreen) text(c scene) []string {
 			if step.Status == flows.Waiting && step.Reason != "" {
 				text += ": " + step.Reason
 			}
-			for i, line := range t.Wrap(text, width-t.StateWidth()-1, 0) {
+			for i, line := range t.Clauses(text, width-t.StateWidth()-1) {
 				state := strings.Repeat(" ", t.StateWidth())
 				if i == 0 {
 					state = t.State(draw.StepMark(step.Status), draw.StepWord(step.Status), t.StateWidth())
@@ -365,7 +384,7 @@ func (s reachScreen) text(c scene) []string {
 		}
 		return lines
 	case reachCalling:
-		return t.Wrap(fmt.Sprintf("%s exports %s. A test pod of %s calls it, for %d s at most%s", from, s.chosen.Name, to, int(engine.CallTimeout.Seconds()), t.Ellipsis), width, 0)
+		return t.Clauses(fmt.Sprintf("%s exports %s. A test pod of %s calls it, for %d s at most%s", from, s.chosen.Name, to, int(engine.CallTimeout.Seconds()), t.Ellipsis), width)
 	case reachEnded:
 	}
 	if s.err != nil {
@@ -384,13 +403,18 @@ func off(f flows.Facts) bool {
 // list returns the Services that can be chosen.
 func (s reachScreen) list(c scene) []string {
 	t, width := c.Theme, c.Width
-	lines := []string{t.Title.Render("Reach something?")}
-	add := func(mark, text string) { lines = append(lines, t.Wrap(mark+text, width, draw.Cells(mark))...) }
+	var lines []string
+	if !t.Frames() { // else it is the title of the panel
+		lines = []string{t.Title.Render("Reach something?")}
+	}
+	add := func(mark, text string, run ...command.Command) {
+		lines = append(lines, t.Field(mark, text, width, run...)...)
+	}
 	if s.err != nil {
 		add("! ", "The Services were not read: "+s.err.Error())
 	}
-	for _, text := range service.Unlisted(s.facts) {
-		add("! ", text)
+	for _, unlisted := range service.Unlisted(s.facts) {
+		add("! ", unlisted.String(), unlisted.Commands()...)
 	}
 	if off(s.facts) {
 		return append(lines, "Nothing can be chosen until both clusters exchange Services.")
@@ -406,16 +430,16 @@ func (s reachScreen) list(c scene) []string {
 	lines = append(lines, "")
 	var rows []string
 	for i, o := range s.offers {
-		row := c.side(o.Side) + "  " + t.Plain(o.Name.String())
+		row := draw.Pad(t.Sides[o.Side].Render(t.Plain(c.name(o.Side))), max(draw.Cells(c.name(flows.A)), draw.Cells(c.name(flows.B)))) + "  " + t.Plain(o.Name.String())
 		if o.Exported {
 			row += t.Faint.Render("  exported already")
 		}
 		if o.Missing != "" {
 			row += t.Faint.Render("  " + t.Plain(o.Missing))
 		}
-		rows = append(rows, t.Fit(t.Row(i == s.selected, row), width))
+		rows = append(rows, t.Row(i == s.selected, row, width))
 	}
-	return append(lines, draw.Window(rows, s.selected, min(len(rows), max(1, c.Room()-len(lines))))...)
+	return append(lines, draw.Window(rows, s.selected, min(len(rows), max(1, c.Room()-len(lines)-t.Edges())))...)
 }
 
 // result says what is true at the end, and what the first request has shown.
@@ -428,19 +452,19 @@ func (s reachScreen) result(c scene) []string {
 		mark = draw.OK
 	}
 	lines := s.answer.Lines()
-	head := t.Wrap(t.Glyphs[mark]+" "+lines[0], width, 2)
+	head := t.Clauses(t.Glyphs[mark]+" "+lines[0], width)
 	for i := range head {
 		head[i] = t.Marks[mark].Render(head[i])
 	}
 	for _, line := range lines[1:] {
-		head = append(head, t.Wrap(line, width, 2)...)
+		head = append(head, t.Clauses(line, width)...)
 	}
 	lines = append(head, "")
 	for line := range strings.Lines(text) {
-		lines = append(lines, t.Wrap(strings.TrimSuffix(line, "\n"), width, 2)...)
+		lines = append(lines, t.Clauses(strings.TrimSuffix(line, "\n"), width)...)
 	}
 	add := func(title, command string) {
-		lines = append(lines, "", t.Label.Render(t.Plain(title)))
+		lines = append(lines, "", t.Faint.Render(t.Plain(title)))
 		lines = append(lines, t.Command("  ", command, width)...)
 	}
 	for _, fix := range next {
@@ -477,7 +501,7 @@ func (s reachScreen) failure(c scene) []string {
 	lines = append(append(lines, ""), t.Field("Why   ", why, width)...)
 	if isStep {
 		for _, fix := range failed.Step.Fix {
-			lines = append(lines, t.Field("Fix   ", fix.String(), width)...)
+			lines = append(lines, t.Field("Fix   ", fix.String(), width, fix.Commands()...)...)
 		}
 	}
 	if s.phase == reachEnded && s.changed {

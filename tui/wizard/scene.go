@@ -41,6 +41,13 @@ func (c scene) half() (_ scene, ok bool) {
 	return c, ok
 }
 
+// framed returns the scene for the text in panels.
+func (c scene) framed() scene {
+	c.Theme = c.Theme.Framed(c.Width, c.Height)
+	c.Width = c.Theme.Inside(c.Width)
+	return c
+}
+
 // chosen reports whether a cluster was chosen for a side.
 func (c scene) chosen(s flows.Side) bool { return c.pair[s] != flows.ContextRef{} }
 

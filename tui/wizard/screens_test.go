@@ -11,6 +11,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 	"github.com/liqo-tui/liqo-tui/flows/setting"
+	"github.com/liqo-tui/liqo-tui/flows/view"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/keys"
 	"github.com/liqo-tui/liqo-tui/tui/session"
@@ -58,6 +60,68 @@ func TestEveryScreenIsDrawnWithoutTheProgram(t *testing.T) {
 			}
 			if got := len(test.lines); name != "live" && got > e.Body { // that one scrolls
 				t.Errorf("%v: %s has %d lines, want at most %d", size, name, got, e.Body)
+			}
+		}
+	}
+}
+
+// planned is an installation that nobody has made yet.
+type planned struct{ flows.Installation }
+
+func (planned) ClusterID() wire.ClusterID { return "milan" }
+
+// Until an installation has ended, nobody knows the addresses. Until a run has ended, a connection with one side is no
+// failure.
+func TestThePictureForetellsOnlyWhatIsKnown(t *testing.T) {
+	e, pair, _ := around(120, 40)
+	w := New(session.Options{A: pair[flows.A], B: pair[flows.B], Params: flows.Defaults()}).Replan(e)
+	w.Step = Plan
+	seen := func(w Wizard) string {
+		c, picture := w.headed(w.scene(e))
+		if len(picture) == 0 || !c.Theme.Frames() || c.Body+len(picture) != e.Body {
+			t.Fatalf("got %d lines of a picture above %d of %d lines", len(picture), c.Body, e.Body)
+		}
+		return ansi.Strip(strings.Join(picture, "\n"))
+	}
+	if got := seen(w); strings.Count(got, "seen as     2") != 2 {
+		t.Errorf("got\n%s\nwant both ranges", got)
+	}
+	bare := flowtest.NewPair().B
+	bare.Bare()
+	e.Fleet = e.Fleet.Learn(pair[flows.B], bare.Facts(), e.Now)
+	w.wanted.Install[flows.B] = planned{}
+	if got := seen(w); strings.Count(got, "seen as     -") != 2 || !strings.Contains(got, "pods        10.244.0.0/16") {
+		t.Errorf("before the installation: got\n%s", got)
+	}
+	for running, want := range map[bool]draw.Mark{false: draw.Fail, true: draw.Running} {
+		if got := w.scene(e).picture(e.Theme, view.Verdict{State: view.OneSided}, running).Line; got != want {
+			t.Errorf("running %t: got mark %v, want %v", running, got, want)
+		}
+	}
+}
+
+// All panels together are as high as the screen, and no line of them is wider.
+func TestPanelsFillThePlanAndTheRun(t *testing.T) {
+	for _, size := range [][2]int{{200, 60}, {120, 40}, {100, 30}} {
+		e, pair, _ := around(size[0], size[1])
+		w := New(session.Options{A: pair[flows.A], B: pair[flows.B], Params: flows.Defaults()}).Replan(e)
+		run := applyScreen{phase: phaseRunning, began: e.Now}
+		run.event.Plan = w.Current
+		w.plan = w.plan.keep(w.Current)
+		for step, draws := range map[Step]func(Wizard) Wizard{
+			Plan:  func(w Wizard) Wizard { return w },
+			Apply: func(w Wizard) Wizard { w.apply = run; return w },
+		} {
+			w := draws(w)
+			w.Step = step
+			lines := w.View(e)
+			if len(lines) != e.Body {
+				t.Errorf("%v, step %v: got %d lines, want %d", size, step, len(lines), e.Body)
+			}
+			for _, line := range lines {
+				if got := draw.Cells(line); got > e.Width {
+					t.Errorf("%v, step %v: got %d cells: %q", size, step, got, ansi.Strip(line))
+				}
 			}
 		}
 	}

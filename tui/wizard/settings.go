@@ -260,6 +260,8 @@ func (c scene) labelWidth() int {
 }
 
 func (s settingsScreen) view(c scene) []string {
+	outer := c.Width
+	c = c.framed()
 	t := c.Theme
 	var lines []string
 	at := 0
@@ -270,12 +272,17 @@ func (s settingsScreen) view(c scene) []string {
 		}
 		lines = append(lines, s.line(c, f, f.Name == focus.Name))
 		if problem := s.problems[f.Name]; problem != "" {
-			for _, text := range t.Wrap(t.Glyphs[draw.Fail]+" "+problem, c.Width-c.labelWidth()-2, 0) {
+			for _, text := range t.Clauses(t.Glyphs[draw.Fail]+" "+problem, c.Width-c.labelWidth()-2) {
 				lines = append(lines, draw.Pad("", c.labelWidth()+2)+t.Marks[draw.Fail].Render(text))
 			}
 		}
 	}
 	foot := s.foot(c, focus)
+	if t.Frames() {
+		help := draw.Panel{Title: t.Title.Render(t.Plain(focus.Label)), Lines: foot[1:]}
+		fields := draw.Panel{Title: t.Title.Render("Settings"), Lines: draw.Window(lines, at, max(1, c.Body-len(foot)-2*t.Edges())), Grows: true}
+		return t.Stack(outer, c.Body, []draw.Panel{fields}, []draw.Panel{help})
+	}
 	if len(lines)+len(foot) > c.Body && !s.explain {
 		foot = nil
 	}
@@ -290,9 +297,9 @@ func (s settingsScreen) line(c scene, f flows.ConnectionSetting, focused bool) s
 	if f.Kind != setting.Choice {
 		text := s.texts[f.Name]
 		if text.String() == "" && f.Empty != "" {
-			return c.Theme.Row(focused, label+t.Fit(t.Instead(f.Empty, focused), room))
+			return c.Theme.Row(focused, label+t.Fit(t.Instead(f.Empty, focused), room), c.Width)
 		}
-		return c.Theme.Row(focused, label+text.View(t, room, focused))
+		return c.Theme.Row(focused, label+text.View(t, room, focused), c.Width)
 	}
 	chosen := f.Option(s.draft)
 	words := make([]string, len(f.Options))
@@ -307,7 +314,7 @@ func (s settingsScreen) line(c scene, f flows.ConnectionSetting, focused bool) s
 		count := fmt.Sprintf(" (%d/%d)", chosen+1, len(f.Options))
 		value = t.Fit(t.Plain(f.Options[chosen].String()), room-len(count)) + count
 	}
-	return c.Theme.Row(focused, label+value)
+	return c.Theme.Row(focused, label+value, c.Width)
 }
 
 // explained is the smallest height on which the form explains each field without a
@@ -319,9 +326,9 @@ func (s settingsScreen) foot(c scene, f flows.ConnectionSetting) []string {
 	t := c.Theme
 	lines := []string{c.Theme.RuleLine(f.Label, c.Width)}
 	if s.explain || c.Height >= explained {
-		lines = append(lines, t.Wrap(f.Explain, c.Width, 0)...)
+		lines = append(lines, t.Clauses(f.Explain, c.Width)...)
 		if why := s.suggestion(c, f); why != "" {
-			lines = append(lines, t.Wrap(why, c.Width, 0)...)
+			lines = append(lines, t.Clauses(why, c.Width)...)
 		}
 		return lines
 	}

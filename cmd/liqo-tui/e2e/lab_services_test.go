@@ -98,7 +98,7 @@ func (l lab) testWizardReaches(t *testing.T) {
 	s.Wait(30*time.Second, "Reach something?")
 	s.Press("b")
 	s.Wait(30*time.Second, "Choose a Service", "shop/web")
-	chosen := regexp.MustCompile(`▸ .*milan +shop/web`)
+	chosen := regexp.MustCompile(`┃ .*milan +shop/web`)
 	for i := 0; !chosen.MatchString(s.Screen()); i++ {
 		if i == 20 {
 			t.Fatalf("no key Down leads to shop/web of milan:\n%s", s.Screen())

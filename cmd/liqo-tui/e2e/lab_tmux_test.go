@@ -52,9 +52,9 @@ func TestLabWizard(t *testing.T) {
 		s.toForm()
 		s.chooseNodePort()
 		s.Press("Enter")
-		s.Wait(30*time.Second, " Apply:", "what it means")
+		s.Wait(30*time.Second, " Apply:", "What it means")
 		s.Press("Enter")
-		s.Wait(30*time.Second, "Apply these changes?", "▸ Yes, apply")
+		s.Wait(30*time.Second, "Apply these changes?", "┃ Yes, apply")
 		time.Sleep(time.Second) // an Enter that comes at once may repeat the one before, and is ignored
 		s.Press("Enter")
 		s.Wait(30*time.Second, "Apply", "done", "now:")
@@ -91,7 +91,7 @@ func TestLabWizard(t *testing.T) {
 		s.Press("Enter")
 		s.Wait(30*time.Second, " Apply:")
 		s.Press("Enter")
-		s.Wait(30*time.Second, "▸ Yes, apply")
+		s.Wait(30*time.Second, "┃ Yes, apply")
 		s.Press("y")
 		s.Wait(20*time.Second, "done     ", "waiting")
 		s.Press("C-c")
@@ -127,7 +127,7 @@ func TestLabWizard(t *testing.T) {
 		s.Press("X")
 		s.Wait(30*time.Second, "network reset", " Apply:")
 		s.Press("Enter")
-		s.Wait(30*time.Second, "▸ No")
+		s.Wait(30*time.Second, "┃ No")
 		s.Press("y")
 		s.Wait(60*time.Second, "not connected")
 		s.Press("q")
@@ -153,7 +153,7 @@ func (s *terminal) toForm() {
 func (s *terminal) chooseNodePort() {
 	s.t.Helper()
 	for range 10 {
-		if strings.Contains(s.Screen(), "▸ Reached through") {
+		if strings.Contains(s.Screen(), "┃ Reached through") {
 			break
 		}
 		_, before, _ := strings.Cut(s.Screen(), "\n") // without the clock

@@ -114,7 +114,7 @@ func (w *labWatch) recordFor(d time.Duration) {
 func (w *labWatch) note() {
 	s := saying{fault: w.fault, at: time.Now(), state: view.States, screen: w.Screen()}
 	for line := range strings.Lines(s.screen) {
-		row, ok := strings.CutPrefix(strings.TrimPrefix(line, "│ "), "▸ ")
+		row, ok := strings.CutPrefix(strings.TrimPrefix(line, "│ "), "┃ ")
 		if !ok {
 			continue
 		}

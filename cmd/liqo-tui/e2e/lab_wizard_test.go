@@ -29,9 +29,9 @@ func (l lab) testOtherTerminals(t *testing.T, program string) {
 		s := l.wizardOn(t, program, "SSH_TTY=/dev/pts/9")
 		s.Wait(30*time.Second, "Live", "each gateway gets answers")
 		s.Press("C")
-		s.Wait(30*time.Second, "▸ Gateway server on")
+		s.Wait(30*time.Second, "┃ Gateway server on")
 		s.Press("Up", "Up") // to the last field but one
-		s.Wait(30*time.Second, "▸ MTU")
+		s.Wait(30*time.Second, "┃ MTU")
 		s.Press("C-u", "1", "3", "0", "0", "Enter")
 		s.Wait(30*time.Second, "network connect", "--mtu 1300")
 		s.agree()
