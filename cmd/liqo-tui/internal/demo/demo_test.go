@@ -349,7 +349,7 @@ func TestThePastIsCalledSimulated(t *testing.T) {
 	for range 40 {
 		m, _ = m.Update(press("G"))
 	}
-	if got := ansi.Strip(fmt.Sprint(m.View().Content)); !strings.Contains(got, "Simulated since") {
+	if got := ansi.Strip(fmt.Sprint(m.View().Content)); !strings.Contains(got, "simulated since ") {
 		t.Errorf("got\n%s", got)
 	}
 }
