@@ -194,7 +194,7 @@ func (s Screen) contextRows(t draw.Theme, e session.Env, width int) []string {
 	lines[0] = t.Faint.Render(lines[0])
 	text := lines[:1]
 	for i, line := range lines[1:] {
-		text = append(text[:len(text):len(text)], line)
+		text = append(slices.Clip(text), line)
 		if why[i] != "" {
 			for _, clause := range t.Clauses(why[i], width-pointerCells) {
 				text = append(text, "  "+clause)

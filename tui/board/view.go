@@ -26,9 +26,6 @@ const (
 	aroundRows = 10
 )
 
-// isLow reports whether the terminal is so low that rows need every line.
-func isLow(e session.Env) bool { return e.Height < 20 }
-
 // body returns the height of a screen without a note. A note covers the last lines for a time, and
 // nothing else moves.
 func body(e session.Env) int { return max(0, e.Height-session.FrameLines) }
