@@ -92,7 +92,7 @@ func (k killed) die(t *testing.T, rome, milan *controlPlane, how death, n int) b
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r := &reaper{how: how, left: n, kill: cancel}
-	err := runPlan(ctx, t, k.goal, r, rome, milan)
+	_, err := runPlan(ctx, t, k.goal, r, rome, milan)
 	if !r.hasKilled() {
 		if err != nil {
 			t.Fatalf("undisturbed: %v", err)
@@ -105,15 +105,16 @@ func (k killed) die(t *testing.T, rome, milan *controlPlane, how death, n int) b
 	return true
 }
 
-// finish runs the plan again, to its end, and once more.
+// finish runs the plan again, to its end, and once more with the goal that the second run has settled: a new rotation
+// would replace the keys again.
 func (k killed) finish(t *testing.T, rome, milan *controlPlane) {
 	t.Helper()
-	plan := k.goal
-	if err := runPlan(t.Context(), t, plan, &reaper{}, rome, milan); err != nil {
+	settled, err := runPlan(t.Context(), t, k.goal, &reaper{}, rome, milan)
+	if err != nil {
 		t.Fatalf("second run: %v", err)
 	}
 	third := &reaper{}
-	if err := runPlan(t.Context(), t, plan, third, rome, milan); err != nil {
+	if _, err := runPlan(t.Context(), t, settled, third, rome, milan); err != nil {
 		t.Fatalf("third run: %v", err)
 	}
 	if made := third.made(); len(made) > 0 {
@@ -121,7 +122,8 @@ func (k killed) finish(t *testing.T, rome, milan *controlPlane) {
 	}
 }
 
-func runPlan(ctx context.Context, t *testing.T, goal flows.Goal, r *reaper, planes ...*controlPlane) error {
+// runPlan returns the goal as the run has settled it.
+func runPlan(ctx context.Context, t *testing.T, goal flows.Goal, r *reaper, planes ...*controlPlane) (flows.Goal, error) {
 	t.Helper()
 	clusters := make([]*kube.Cluster, len(planes))
 	for i, p := range planes {
@@ -135,12 +137,12 @@ func runPlan(ctx context.Context, t *testing.T, goal flows.Goal, r *reaper, plan
 		}
 		defer clusters[i].Close()
 	}
-	var last flows.Plan
-	err := engine.Run(ctx, goal, clusters[0], clusters[1], func(e engine.Event) { last = e.Plan }, engine.Options{Timeout: time.Minute})
-	if err == nil && !last.Done() {
-		t.Errorf("the run has ended, and the plan is not done: %+v", last)
+	var last engine.Event
+	err := engine.Run(ctx, goal, clusters[0], clusters[1], func(e engine.Event) { last = e }, engine.Options{Timeout: time.Minute})
+	if err == nil && !last.Plan.Done() {
+		t.Errorf("the run has ended, and the plan is not done: %+v", last.Plan)
 	}
-	return err
+	return last.Goal, err
 }
 
 // death is how a program ends at one of its changes.
