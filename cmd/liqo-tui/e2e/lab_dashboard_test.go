@@ -22,7 +22,7 @@ func TestLabDashboard(t *testing.T) {
 	s.Wait(30*time.Second, "2 contexts", "milan", "rome", "untested for")
 
 	way.close()
-	s.Wait(40*time.Second, "1 ? unreachable", "no answer from milan for", "not answering")
+	s.Wait(40*time.Second, "1 ? unreachable", "no answer from milan for", "no answer for")
 	// It is a state of the row at any size: no dialog covers it.
 	for _, size := range [][2]int{{80, 24}, {40, 12}, {60, 20}, {100, 30}} {
 		s.Resize(size[0], size[1])
