@@ -48,7 +48,7 @@ func TestLabWizard(t *testing.T) {
 		s.Press("Enter") // milan is the first entry
 		s.Wait(30*time.Second, "Choose the other cluster")
 		s.Press("Down", "Enter")
-		s.Wait(30*time.Second, "Preflight", "passed", "may do all")
+		s.Wait(30*time.Second, "Preflight", "passed", "may do")
 		s.toForm()
 		s.chooseNodePort()
 		s.Press("Enter")
@@ -144,7 +144,7 @@ func TestLabWizard(t *testing.T) {
 // toForm continues from the checks, if they are shown, to the settings.
 func (s *terminal) toForm() {
 	s.t.Helper()
-	s.Wait(30*time.Second, "Preflight", "passed", "may do all")
+	s.Wait(30*time.Second, "Preflight", "passed", "may do")
 	s.Press("Enter")
 	s.Wait(30*time.Second, "Gateway server on")
 }
