@@ -96,7 +96,7 @@ func TestLabWizard(t *testing.T) {
 		s.Wait(20*time.Second, "done     ", "waiting")
 		s.Press("C-c")
 		s.Wait(15*time.Second, "stopped", "continue where it stopped", "objects that the run has created")
-		s.Press("Down", "Enter") // keep the connection, and leave
+		s.Press("q") // leave it as it is
 		if code := s.Exit(30 * time.Second); code != "130" {
 			t.Errorf("got exit code %s, want 130", code)
 		}
