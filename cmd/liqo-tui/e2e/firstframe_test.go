@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/vt"
 	"github.com/creack/pty"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -79,29 +79,38 @@ func firstFrame(t *testing.T, program, kubeconfig string) (first, known time.Dur
 }
 
 // untilShown runs a program on a terminal until it has shown everything in shown, and returns
-// the time of each.
+// the time of each. It reads the emulated screen: a program writes only the cells that change,
+// so that a word need not be whole in its output.
 func untilShown(t *testing.T, cmd *exec.Cmd, shown ...func(text string) bool) []time.Duration {
 	t.Helper()
 	began := time.Now()
-	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 120, Rows: 70})
+	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 120, Rows: 80})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer terminal.Close()
+	screen := vt.NewEmulator(120, 80)
+	answers := make(chan struct{})
+	go func() {
+		defer close(answers)
+		_, _ = io.Copy(terminal, screen)
+	}()
+	defer func() { _ = screen.Close(); <-answers }()
 	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
 	if err := terminal.SetReadDeadline(began.Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	var seen strings.Builder
 	chunk := make([]byte, 64<<10)
 	took := make([]time.Duration, len(shown))
 	for slices.Contains(took, 0) {
 		n, err := terminal.Read(chunk)
 		if err != nil {
-			t.Fatalf("%v; the program has written:\n%s", err, ansi.Strip(seen.String()))
+			t.Fatalf("%v; the screen is:\n%s", err, screen)
 		}
-		seen.Write(chunk[:n])
-		text := ansi.Strip(seen.String())
+		if _, err := screen.Write(chunk[:n]); err != nil {
+			t.Fatal(err)
+		}
+		text := screen.String()
 		for i := range shown {
 			if took[i] == 0 && shown[i](text) {
 				took[i] = time.Since(began)
