@@ -123,7 +123,7 @@ func TestLabWizard(t *testing.T) {
 	t.Run("reset takes a yes, and leaves nothing of the gateways", func(t *testing.T) {
 		s := l.wizard(t, program, 80, 24)
 		s.choosePair()
-		s.Wait(20*time.Second, "Live")
+		s.Wait(20*time.Second, "6 Live")
 		s.Press("X")
 		s.Wait(30*time.Second, "network reset", " Apply:")
 		s.Press("Enter")
@@ -175,15 +175,13 @@ func (s *terminal) continueToLive() {
 	deadline := time.Now().Add(30 * time.Second)
 	for time.Now().Before(deadline) {
 		switch screen := s.Screen(); {
-		case strings.Contains(screen, "Live"):
-			return
 		case strings.Contains(screen, "Apply these changes?"):
 			s.Press("y")
 		case strings.Contains(screen, " Apply:"), strings.Contains(screen, "Wait until it works"),
-			strings.Contains(screen, "Gateway server on"), strings.Contains(screen, "2 Preflight"):
+			strings.Contains(screen, "Gateway server on"), strings.Contains(screen, "checks passed"):
 			s.Press("Enter")
-		case strings.Contains(screen, " of "):
-			return // the plan is being applied
+		case strings.Contains(screen, " done · "), strings.Contains(screen, "each gateway gets answers"):
+			return
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
