@@ -98,6 +98,7 @@ func (m *mirror) reflect(ctx context.Context, name string) error {
 		needed = len(unclaimed) > 0
 	}
 	var errs []error
+	unneeded := map[thing]*metav1.PartialObjectMetadata{}
 	for _, kind := range alongs {
 		if !s.there.synced(ctx, metadata(kind)) {
 			continue // the first list is not complete, or an older provider gives no rights for this kind
@@ -116,12 +117,24 @@ func (m *mirror) reflect(ctx context.Context, name string) error {
 				delete(left, t.name)
 			}
 		}
-		for _, o := range left {
+		for name, o := range left {
 			what, err := m.fateOf(ctx, s, kind, o, needed)
 			if err == nil && what == goes {
-				err = m.takeBack(ctx, s, kind, o)
+				unneeded[thing{kind, name}] = o
 			}
 			errs = append(errs, err)
+		}
+	}
+	if len(unneeded) == 0 {
+		return errors.Join(errs...)
+	}
+	// An object that has appeared since the first look would seem to be here, and not to be wanted.
+	if wanted, err = m.wanted(ctx, s, v); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	for t, o := range unneeded {
+		if _, is := wanted[t]; !is {
+			errs = append(errs, m.takeBack(ctx, s, t.kind, o))
 		}
 	}
 	return errors.Join(errs...)
