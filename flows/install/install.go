@@ -257,6 +257,7 @@ const (
 	stepTemplates   = "templates"
 	stepNames       = "dns-server"
 	stepFabric      = "fabric"
+	stepNodes       = "nodes" // of a removal
 	stepOperator    = "operator"
 	stepObsolete    = "former-rights"
 	stepImports     = "imports" // the operator makes them, so no installation applies them

@@ -537,3 +537,49 @@ func TestNothingIsDoneWhereNobodyKnowsWhatIsInstalled(t *testing.T) {
 		}
 	}
 }
+
+// The agents stay until they have removed our routes and rules from their nodes.
+func TestARemovalWaitsForTheNodes(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.A.Bare()
+	if _, err := alone(t, pair, planned(render.InstallParams{})); err != nil {
+		t.Fatal(err)
+	}
+	there, err := pair.A.Installation(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name       string
+		status     map[string]wire.NodeStatus // of rome-1 and rome-2
+		unattended []string
+		waits      string
+		want, kept string
+	}{
+		{"clean", map[string]wire.NodeStatus{"rome-1": {Kernel: wire.KernelClean}, "rome-2": {Kernel: wire.KernelClean}}, nil, "", "reported by 2 agents", ""},
+		{"in use", map[string]wire.NodeStatus{"rome-1": {Kernel: wire.KernelClean}, "rome-2": {Kernel: wire.KernelInUse}}, nil, "have not removed them yet: rome-2", "", ""},
+		{"it fails", map[string]wire.NodeStatus{"rome-1": {Kernel: wire.KernelInUse, Problem: "clean up the node: device busy"}, "rome-2": {Kernel: wire.KernelClean}}, nil, "rome-1: clean up the node: device busy", "", ""},
+		{"no agent", map[string]wire.NodeStatus{"rome-1": {Kernel: wire.KernelInUse}, "rome-2": {Kernel: wire.KernelClean}}, []string{"rome-1"}, "", "on all nodes but rome-1", "until the nodes start again: rome-1"},
+		{"older", map[string]wire.NodeStatus{"rome-1": {Level: wire.NodeLevel}, "rome-2": {Kernel: wire.KernelClean}}, nil, "", "not known for 1 of 2 nodes", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := flowtest.Facts(pair)
+			a := &f.Sides[flows.A]
+			a.Agents, a.AgentStatus, a.Unattended = []string{"rome-1", "rome-2"}, c.status, c.unattended
+			flows.Read(flows.AskInstallation{Side: flows.A}, there).Store(&f, f.At)
+			plan := install.PlanRemoval(f)
+			nodes, _ := plan.Step(flows.IDOf(flows.A, "nodes"))
+			if waits := nodes.Status == flows.Waiting; waits != (c.waits != "") || !strings.Contains(nodes.Reason, c.waits) || !strings.Contains(nodes.Reason, c.want) {
+				t.Errorf("got %s: %s", nodes.Status, nodes.Reason)
+			}
+			if kept := strings.Join(plan.Kept, "; "); kept == "" != (c.kept == "") || !strings.Contains(kept, c.kept) {
+				t.Errorf("kept: %q", kept)
+			}
+			for _, s := range plan.Steps {
+				if s.Action == flows.Delete && (len(s.Objects) > 0) == (c.waits != "") && len(s.Gone) > 0 && flows.RefTo(s.Gone[0]).Kind != "Namespace" {
+					t.Errorf("%s: %s, %d objects", s.Title, s.Status, len(s.Objects))
+				}
+			}
+		})
+	}
+}

@@ -1,10 +1,13 @@
 package install
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
@@ -63,6 +66,8 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 	if why := endsAccess(c, render.PeeringNone); why != "" {
 		return refuse(flows.FailedPreflight, flows.CodeUnfit, why, command.Hintf("run %s for each", c.OursWith("unpeer")))
 	}
+	clean, kept := cleanNodes(c)
+	plan.Steps, plan.Kept = append(plan.Steps, clean), append(plan.Kept, kept...)
 	rest := c.Installation.Value() == nil
 	plan.Steps = append(plan.Steps, withdraws(flows.A, c)...)
 	if plan.Failure() != nil {
@@ -76,6 +81,9 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 			continue // few clusters have it
 		}
 		rest = rest || s.Status != flows.Done
+		if s.Status == flows.Ready && clean.Status != flows.Done {
+			s.Status, s.Reason, s.Objects = flows.Blocked, "needs the nodes to be clean", nil
+		}
 		plan.Steps = append(plan.Steps, s)
 	}
 	home := flows.RemoveNamespace(flows.A, stepHome, c.FindNamespace(c.Namespace), render.Tenant{Namespace: c.Namespace}, f.Contents[flows.A], rest)
@@ -84,6 +92,49 @@ func PlanRemoval(f flows.Facts) flows.Plan {
 	}
 	plan.Steps = append(plan.Steps, home)
 	return plan
+}
+
+// cleanNodes returns the step that waits until the agents have removed our routes and rules from their
+// nodes. An agent does this when it sees that the last gateway is gone, and nobody else could do it later.
+// kept has a note if nodes can't be cleaned.
+func cleanNodes(c flows.ClusterFacts) (s flows.Step, kept []string) {
+	s = flows.Step{ID: flows.IDOf(flows.A, stepNodes), Side: flows.A, Action: flows.Wait, Title: titleOf(stepNodes), Status: flows.Done}
+	var wait, stay, problems []string
+	silent := 0
+	for _, node := range c.Agents {
+		switch status := c.AgentStatus[node]; {
+		case status.Kernel == wire.KernelUnknown:
+			silent++
+		case status.Kernel == wire.KernelClean:
+		case slices.Contains(c.Unattended, node):
+			stay = append(stay, node)
+		default:
+			wait = append(wait, node)
+			if status.Problem != "" {
+				problems = append(problems, node+": "+status.Problem)
+			}
+		}
+	}
+	if len(stay) > 0 {
+		kept = append(kept, fmt.Sprintf("our routes and rules stay on nodes of %s without an agent that is ready, until the nodes start again: %s", c.Name(), flows.Some(stay)))
+	}
+	switch {
+	case len(wait) > 0:
+		s.Status, s.Code = flows.Waiting, flows.CodeNotReady
+		s.Reason = "the agents have not removed them yet: " + flows.Some(wait)
+		if len(problems) > 0 {
+			s.Reason += "; " + strings.Join(problems, "; ")
+		}
+	case silent > 0:
+		s.Reason = fmt.Sprintf("not known for %d of %d nodes: their agents are older", silent, len(c.Agents))
+	case len(c.Agents) == 0 && c.AgentsUnknown:
+		s.Reason = "not known: InternalNodes may not be read"
+	case len(stay) > 0:
+		s.Reason = "on all nodes but " + flows.Some(stay)
+	default:
+		s.Reason = fmt.Sprintf("reported by %d agents", len(c.Agents))
+	}
+	return s, kept
 }
 
 // removePart returns the step that removes our objects of one part of the installation.
@@ -122,8 +173,11 @@ func titleOf(id string) string {
 			return p.title
 		}
 	}
-	if id == stepImports {
+	switch id {
+	case stepImports:
 		return "imported Services"
+	case stepNodes:
+		return "nodes without our routes and rules"
 	}
 	return id
 }

@@ -303,8 +303,14 @@ func (c *Cluster) collect(read func(wire.Object) wire.Object) flows.ClusterFacts
 			f.Agents = append(f.Agents, n.Name)
 		}
 		f.AgentStatus = map[string]wire.NodeStatus{}
+		kernel := wire.KernelInUse
+		if len(c.gateways) == 0 {
+			kernel = wire.KernelClean
+		}
 		for _, node := range f.Agents {
-			f.AgentStatus[node] = wire.NodeStatus{Level: wire.NodeLevel, Refused: map[string]uint64{}, Pods: &wire.PodRanges{Inside: true}, KubeProxy: wire.KubeProxyAnswers}
+			f.AgentStatus[node] = wire.NodeStatus{
+				Level: wire.NodeLevel, Refused: map[string]uint64{}, Pods: &wire.PodRanges{Inside: true}, KubeProxy: wire.KubeProxyAnswers, Kernel: kernel,
+			}
 		}
 	}
 	return f

@@ -70,6 +70,7 @@ const rewriteAfter = 10 * time.Minute
 
 func newAnnouncer(o FabricOptions, cache client.Reader, c client.Client, refused func() (map[string]uint64, error)) *announcer {
 	a := &announcer{options: o, cache: cache, client: c, refused: refused, woken: make(chan struct{}, 1), look: lookAround, mtuTo: o.mtuTo, resolv: "/etc/resolv.conf"}
+	a.standing.Kernel = wire.KernelInUse // what a former agent has left
 	a.given = newGivenRanges(o.NodeName, a.wake)
 	return a
 }
@@ -153,7 +154,7 @@ func (a *announcer) stands(s wire.NodeStatus) {
 
 // statusDiffers reports whether two statuses differ. It ignores differences in texts.
 func statusDiffers(a, b wire.NodeStatus) bool {
-	return a.Level != b.Level || a.KubeProxy != b.KubeProxy || (a.Problem == "") != (b.Problem == "") || !sameNames(a.Unfit, b.Unfit)
+	return a.Level != b.Level || a.KubeProxy != b.KubeProxy || a.Kernel != b.Kernel || (a.Problem == "") != (b.Problem == "") || !sameNames(a.Unfit, b.Unfit)
 }
 
 // sameRanges reports whether two comparisons of pods with ranges have the same result.

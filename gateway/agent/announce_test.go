@@ -549,23 +549,28 @@ func TestWhatRangesCountIsTheirGateways(t *testing.T) {
 	}
 }
 
-// Others treat a node as closed to peers because its agent reports the level.
+// Others treat a node as closed to peers because its agent reports the level. Before the agent has looked,
+// its node may have rules that a former agent has left.
 func TestANodeSaysItsLevelWhileItsRulesAreInForce(t *testing.T) {
 	n := newNode(t)
 	for i, step := range []struct {
-		why   *string // the node is not as wanted
-		level int
-	}{{nil, 0}, {new(""), wire.NodeLevel}, {new("no such device"), 0}, {new(""), wire.NodeLevel}} {
+		why    *string // the node is not as wanted
+		level  int
+		kernel wire.KernelState
+	}{
+		{nil, 0, wire.KernelInUse}, {new(""), wire.NodeLevel, wire.KernelInUse}, {new("no such device"), 0, wire.KernelInUse},
+		{new(""), wire.NodeLevel, wire.KernelInUse}, {new(""), wire.NodeLevel, wire.KernelClean},
+	} {
 		if step.why != nil {
-			n.stands(standing(*step.why, nil))
+			n.stands(standing(*step.why, nil, step.kernel))
 			if len(n.woken) != 1 {
 				t.Errorf("step %d: it is not written at once", i)
 			}
 			<-n.woken
 		}
 		s, err := wire.ParseNodeStatus(n.after(time.Second).Annotations)
-		if err != nil || s.Level != step.level || step.why != nil && s.Problem != *step.why {
-			t.Errorf("step %d: got %+v, %v, want level %d", i, s, err, step.level)
+		if err != nil || s.Level != step.level || s.Kernel != step.kernel || step.why != nil && s.Problem != *step.why {
+			t.Errorf("step %d: got %+v, %v, want level %d and kernel %s", i, s, err, step.level, step.kernel)
 		}
 	}
 }

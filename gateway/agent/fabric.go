@@ -58,7 +58,7 @@ func RunFabric(ctx context.Context, config *rest.Config, o FabricOptions) error 
 	if err != nil {
 		return err
 	}
-	f := &fabric{options: o, client: mgr.GetClient(), kernel: kernel}
+	f := &fabric{options: o, client: mgr.GetClient(), kernel: kernel, holds: wire.KernelInUse}
 	if err := oneRequest(mgr, "fabric", f, []client.Object{&networkingv1beta1.InternalFabric{}, &ipamv1alpha1.Network{}}); err != nil {
 		return err
 	}
@@ -151,7 +151,8 @@ type fabric struct {
 	unfit    map[string]string          // by gateway name, if its settings can't be used: a text with the node's present behaviour and the reason
 	reached  []gateway.Gateway          // the gateways to which the wanted state has routes
 	applied  bool                       // the last attempt brought the kernel to the wanted state
-	compared time.Time                  // the time of the last comparison of the whole kernel with the wanted state
+	holds    wire.KernelState
+	compared time.Time // the time of the last comparison of the whole kernel with the wanted state
 
 	failed atomic.Pointer[string] // why the last attempt failed; "" if it did not fail; nil before the first attempt
 }
@@ -187,7 +188,7 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 	defer func() {
 		why := f.options.why(err, linux.HasAddress)
 		f.failed.Store(&why)
-		f.stands(standing(why, f.unfit))
+		f.stands(standing(why, f.unfit, f.holds))
 	}()
 	in, err := f.read(ctx)
 	if err != nil {
@@ -199,8 +200,10 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 		if err := f.kernel.Remove(); err != nil {
 			return ctrl.Result{}, fmt.Errorf("clean up the node: %w", err)
 		}
+		f.holds = wire.KernelClean
 		return ctrl.Result{}, nil
 	}
+	f.holds = wire.KernelInUse
 	state, err := gateway.ComputeNode(in)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -223,8 +226,8 @@ func (f *fabric) reconcile(ctx context.Context, whole bool) (_ ctrl.Result, err 
 }
 
 // standing returns the node's status for its report. why is the node's problem; "" if there is none.
-func standing(why string, unfit map[string]string) wire.NodeStatus {
-	s := wire.NodeStatus{Problem: short(why)}
+func standing(why string, unfit map[string]string, holds wire.KernelState) wire.NodeStatus {
+	s := wire.NodeStatus{Problem: short(why), Kernel: holds}
 	if why == "" {
 		s.Level = wire.NodeLevel
 	}

@@ -37,7 +37,7 @@ func TestNodesFollowWhatWasFitLast(t *testing.T) {
 	milan := gw("milan", "10.0.0.1", "10.1.0.0/16", 1300)
 	unfit := func(does string) {
 		t.Helper()
-		got := standing("", f.unfit).Unfit
+		got := standing("", f.unfit, "").Unfit
 		if len(got) != 1 || !strings.HasPrefix(got["turin"], does) || !strings.Contains(got["turin"], "MTU 500") {
 			t.Errorf("of the gateway that is not fit it says %q, want that it %s, and why", got, does)
 		}

@@ -49,7 +49,19 @@ type NodeStatus struct {
 	Pods *PodRanges `json:"pods,omitempty"`
 	// KubeProxy is also "" from an agent that does not check kube-proxy.
 	KubeProxy KubeProxy `json:"kubeProxy,omitempty"`
+	// Kernel is "" from an agent that does not report it.
+	Kernel KernelState `json:"kernel,omitempty"`
 }
+
+// KernelState says whether the node's kernel has our routes, rules and devices.
+type KernelState string
+
+// States of a node's kernel.
+const (
+	KernelUnknown KernelState = ""
+	KernelInUse   KernelState = "InUse" // there are gateways, or the agent has not looked yet
+	KernelClean   KernelState = "Clean" // everything of ours was removed, because the cluster has no gateways
+)
 
 // KubeProxy is the state of the node's kube-proxy, as the node's agent sees it.
 type KubeProxy string
