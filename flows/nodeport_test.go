@@ -61,6 +61,10 @@ func TestAConnectionThatRecoversIsTold(t *testing.T) {
 	if state, why := r.State(now); state != flows.StateRecovering || why != "back for 20s" {
 		t.Errorf("after an interruption that was too short for another value: got %s: %s", state, why)
 	}
+	r.Since = now.Add(-40 * time.Second)
+	if _, why := r.State(now); why != "back for 20s" {
+		t.Errorf("lost again after the change of the value: got %s", why)
+	}
 }
 
 // A replacement is two things: what goes, and what comes.

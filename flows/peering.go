@@ -254,10 +254,10 @@ func (r Reading) claim(now time.Time) (state EndState, why string) {
 
 // back returns the end of the interruption in which pings were lost; zero if they were lost in another way.
 func (r Reading) back() time.Time {
-	if !r.Since.IsZero() && r.At.Sub(r.Since) < lossWindow {
+	if r.Since.After(r.AnsweredSince) && r.At.Sub(r.Since) < lossWindow {
 		return r.Since
 	}
-	return r.AnsweredSince
+	return r.AnsweredSince // pings can be lost again after a change of the state
 }
 
 // lossWindow is the time before a report in which a gateway counts lost pings.
