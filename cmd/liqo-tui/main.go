@@ -217,7 +217,7 @@ func contexts(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if len(args) != 2 {
-		return exit.UsageError{Err: fmt.Errorf("%s takes two contexts or none, got %s", cmd.CommandPath(), strings.Join(args, " "))}
+		return exit.UsageError{Err: fmt.Errorf("%s takes two contexts or none, got %d: %s", cmd.CommandPath(), len(args), strings.Join(args, ", "))}
 	}
 	for i, name := range []string{"context", "remote-context"} {
 		if f := cmd.Flags().Lookup(name); f.Changed {
