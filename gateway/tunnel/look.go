@@ -265,6 +265,9 @@ func portIsDue(n int, now, since time.Time, answered bool) bool {
 	return n > 0 && n%perPort == 0 && (n <= quickPorts || now.Sub(since) >= portFor)
 }
 
+// answered reports whether the peer has answered a ping at its present endpoints.
+func (t *Tunnel) answered() bool { return t.pings.LastReply.After(t.moved) }
+
 // redial begins a handshake, the n-th without an answer.
 func (t *Tunnel) redial(n int) {
 	now := time.Now()
@@ -279,7 +282,7 @@ func (t *Tunnel) redial(n int) {
 		}
 		to = t.chosen
 	}
-	change := t.config.Role == gateway.Client && portIsDue(n, now, t.ported, t.pings.LastReply.After(t.moved)) // a server's port must be that of its Service
+	change := t.config.Role == gateway.Client && portIsDue(n, now, t.ported, t.answered()) // a server's port must be that of its Service
 	if change {
 		t.ported = now
 	}

@@ -38,6 +38,33 @@ func TestAPortRestsUntilItsFlowIsForgotten(t *testing.T) {
 	}
 }
 
+// An answer from a former endpoint does not show that the client's port works with the new endpoint.
+func TestAnAnswerCountsForItsEndpoints(t *testing.T) {
+	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	former, present := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:51820")}, []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:30001")}
+	c := &Tunnel{}
+	for i, step := range []struct {
+		endpoints      []netip.AddrPort
+		reply          time.Duration // after start; 0: no new one
+		answered, news bool
+	}{
+		{former, 0, false, true},
+		{former, 2 * time.Second, true, false},
+		{present, 0, false, true},
+		{present, 0, false, false},
+		{present, 6 * time.Second, true, false},
+	} {
+		c.news = false
+		c.dial(step.endpoints, start.Add(time.Duration(i+1)*time.Second))
+		if step.reply > 0 {
+			c.pings.LastReply = start.Add(step.reply + time.Millisecond)
+		}
+		if c.answered() != step.answered || c.news != step.news {
+			t.Errorf("step %d: answered %t, news %t", i, c.answered(), c.news)
+		}
+	}
+}
+
 // Each try makes WireGuard forget the handshake before. A handshake takes a second if CPU is scarce.
 func TestANewKeyLeavesTimeForAnAnswer(t *testing.T) {
 	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)

@@ -157,9 +157,7 @@ func (t *Tunnel) Set(w Wanted) error {
 	if e := w.Inputs.Peers[0].Endpoint; len(w.Endpoints) == 0 && e.IsValid() {
 		w.Endpoints = []netip.AddrPort{e}
 	}
-	if !slices.Equal(t.wanted.Endpoints, w.Endpoints) {
-		t.news, t.moved = true, time.Now()
-	}
+	t.dial(w.Endpoints, time.Now())
 	t.news = t.news || !slices.Equal(hostAddresses(t.wanted.Inputs), hostAddresses(w.Inputs))
 	t.wanted, t.ready = w, true
 	t.sets++
@@ -185,6 +183,14 @@ func (t *Tunnel) Set(w Wanted) error {
 		t.pingNow()
 	}
 	return err
+}
+
+// dial notes the peer's endpoints.
+func (t *Tunnel) dial(endpoints []netip.AddrPort, now time.Time) {
+	if !slices.Equal(t.wanted.Endpoints, endpoints) {
+		t.news, t.moved = true, now
+	}
+	t.wanted.Endpoints = endpoints
 }
 
 // hostAddresses returns the addresses of the gateway's node, as the node's agent reports them.
