@@ -67,7 +67,7 @@ var importRules = []struct {
 	{"gateway/remote", and(kernel, screen, own("flows", "tui", "kube", "render", "internal/wire"), but("gateway", "gateway/remote"))},
 	{"gateway/exports", and(kernel, screen, own("flows", "tui", "kube", "render"), but("gateway", "gateway/exports"))},
 	{"gateway", allBut(standard, "internal/ipam", "golang.zx2c4.com/wireguard/wgctrl/wgtypes")},
-	{"gateway/ping", allBut(standard)},
+	{"gateway/ping", allBut(standard, "internal/history")},
 	{"gateway/pathmtu", allBut(standard, "golang.org/x/sys/unix")},
 	{"gateway/relay", allBut(standard, "golang.org/x/sync/errgroup", "golang.org/x/sys/unix", "golang.zx2c4.com/wireguard/replay")},
 	{"gateway/measure", and(kubeLibraries, kernel, screen)},

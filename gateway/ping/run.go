@@ -24,6 +24,8 @@ type Config struct {
 	// OnChange is called with each new Status: at the start, after each answer,
 	// and when answers stop. Calls are never concurrent. It must not block.
 	OnChange func(Status)
+	// Recorder gets all states and pings. It may be nil.
+	Recorder *Recorder
 }
 
 // Run pings the peer and answers its pings until ctx ends. Then it returns nil.
@@ -59,6 +61,9 @@ func serve(ctx context.Context, socket *net.UDPConn, c Config) error {
 	}()
 
 	l := loop{socket: socket, config: c, tracker: NewTracker(c.Timing)}
+	if c.Recorder != nil {
+		l.tracker.recorder = c.Recorder
+	}
 	next := time.NewTimer(0)
 	defer next.Stop()
 	l.report(time.Now())
@@ -168,6 +173,7 @@ func (l *loop) handle(d datagram) bool {
 
 func (l *loop) report(now time.Time) {
 	s := l.tracker.Status(now)
+	l.tracker.recorder.state(now, s.Value)
 	if l.reported != nil && *l.reported == s {
 		return
 	}

@@ -61,7 +61,9 @@ func await(t *testing.T, statuses <-chan Status, want Value) Status {
 func TestTwoProbesConnectAndNoticeTheEnd(t *testing.T) {
 	a, b := ends(t)
 	timing := Timing{Interval: 50 * time.Millisecond, Eager: 10 * time.Millisecond, Threshold: 4}
-	seen := start(t, a, Config{PeerAddr: address(b), ClusterID: "b", Timing: timing})
+	recorder := new(Recorder)
+	recorder.Begin(time.Now())
+	seen := start(t, a, Config{PeerAddr: address(b), ClusterID: "b", Timing: timing, Recorder: recorder})
 	if s := <-seen; s.Value != Connecting {
 		t.Errorf("first status: got %s, want %s", s.Value, Connecting)
 	}
@@ -82,6 +84,9 @@ func TestTwoProbesConnectAndNoticeTheEnd(t *testing.T) {
 	last := await(t, seen, Error).LastReply
 	if gone := time.Since(last); gone < 200*time.Millisecond {
 		t.Errorf("Error %v after the last reply, want at least 200 ms", gone)
+	}
+	if cells := recorder.Take(); len(cells) == 0 || cells[0].Answered == 0 || cells[0].Up == 0 {
+		t.Errorf("recorded %+v, want answered pings", cells)
 	}
 }
 

@@ -67,15 +67,18 @@ type Tracker struct {
 	latency   time.Duration
 	newest    time.Time // when the newest answered ping was sent
 	lastReply time.Time
+	recorder  *Recorder
 }
 
 type sentPing struct {
-	at       time.Time
-	answered bool
+	at             time.Time
+	answered, lost bool // lost is for the recorder alone
 }
 
 // NewTracker returns a Tracker with the status Connecting.
-func NewTracker(t Timing) *Tracker { return &Tracker{timing: t.withDefaults()} }
+func NewTracker(t Timing) *Tracker {
+	return &Tracker{timing: t.withDefaults(), recorder: new(Recorder)}
+}
 
 // Interval returns the present time between pings.
 func (t *Tracker) Interval() time.Duration {
@@ -88,9 +91,20 @@ func (t *Tracker) Interval() time.Duration {
 // Sent notes that a ping was sent.
 func (t *Tracker) Sent(now time.Time) {
 	t.pings = append(t.pings, sentPing{at: now})
-	if extra := len(t.pings) - t.timing.Window; extra > 0 {
-		t.pings = append(t.pings[:0], t.pings[extra:]...)
+	extra := max(0, len(t.pings)-t.timing.Window)
+	for i := range t.pings {
+		p := &t.pings[i]
+		if !t.lastReply.IsZero() && !p.answered && !p.lost && (i < extra || now.Sub(p.at) > t.patience()) {
+			p.lost = true
+			t.recorder.lost(p.at)
+		}
 	}
+	t.pings = append(t.pings[:0], t.pings[extra:]...)
+}
+
+// patience is the time without an answer after which the status is Error.
+func (t *Tracker) patience() time.Duration {
+	return time.Duration(t.timing.Threshold) * t.timing.Interval
 }
 
 // Received notes an answer to the ping that was sent at sentAt. It returns false, and ignores the answer, if
@@ -115,6 +129,8 @@ func (t *Tracker) Received(now, sentAt time.Time) bool {
 			// were lost because there was no peer, not because the path is bad, and later pings may still be
 			// in that queue. So all other pings are forgotten.
 			t.pings = append(t.pings[:0], t.pings[i])
+		} else if !p.lost {
+			t.recorder.answered(p.at, max(0, now.Sub(p.at)))
 		}
 		t.lastReply = now
 		return true
@@ -129,7 +145,7 @@ func (t *Tracker) Status(now time.Time) Status {
 		return s
 	}
 	s.Value = Connected
-	if now.Sub(t.lastReply) > time.Duration(t.timing.Threshold)*t.timing.Interval {
+	if now.Sub(t.lastReply) > t.patience() {
 		s.Value = Error
 	}
 	judged, lost, series := 0, 0, 0
@@ -161,5 +177,5 @@ func (t *Tracker) Expires() time.Time {
 	if t.lastReply.IsZero() {
 		return time.Time{}
 	}
-	return t.lastReply.Add(time.Duration(t.timing.Threshold) * t.timing.Interval)
+	return t.lastReply.Add(t.patience())
 }
