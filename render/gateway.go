@@ -61,7 +61,7 @@ func (g Gateway) ServiceAccount() *corev1.ServiceAccount {
 }
 
 // Role returns the rights of a gateway's pod. It may read its own inputs and write its Connection's status,
-// only in its own namespace.
+// and the record of its last day, only in its own namespace.
 func (g Gateway) Role() *rbacv1.Role {
 	read := []string{"get", "list", "watch"}
 	group := []string{networkingv1beta1.GroupVersion.Group}
@@ -75,6 +75,7 @@ func (g Gateway) Role() *rbacv1.Role {
 			// which everything else is closed can reach the pods of a test.
 			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{wire.HostsConfigMapName(g.Name)}, Verbs: read},
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{wire.HistoryConfigMapName(g.Name)}, Verbs: []string{"get", "patch"}},
 			// These are its own keys. The pod uses new keys when they are changed.
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{name}, Verbs: read},
 			{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
@@ -218,6 +219,14 @@ func (g Gateway) HostsConfigMap(hosts []Host) (*corev1.ConfigMap, error) {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: g.meta(wire.HostsConfigMapName(g.Name)),
 		Data: map[string]string{hostsKey: string(text)},
 	}, nil
+}
+
+// HistoryConfigMap returns the object in which the gateway's pods record the last day, one after the other. They may
+// not create objects, so the operator makes it.
+func (g Gateway) HistoryConfigMap() *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: g.meta(wire.HistoryConfigMapName(g.Name)),
+	}
 }
 
 // ParseHosts reads the hosts that [Gateway.HostsConfigMap] wrote.

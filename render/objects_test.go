@@ -136,7 +136,7 @@ func children(t *testing.T, in gatewayInput) []wire.Object {
 	}
 	return []wire.Object{
 		g.KeySecret([32]byte(in.Key), [32]byte(in.Key)), g.ServiceAccount(), g.Role(), g.RoleBinding(), g.Connection(),
-		g.InternalFabric(render.Fabric{PodIP: in.PodIP, Remote: in.CIDRs, MTU: in.MTU, LeftOut: in.LeftOut, NodeIPs: []string{"172.18.0.2"}}), hosts,
+		g.InternalFabric(render.Fabric{PodIP: in.PodIP, Remote: in.CIDRs, MTU: in.MTU, LeftOut: in.LeftOut, NodeIPs: []string{"172.18.0.2"}}), hosts, g.HistoryConfigMap(),
 	}
 }
 

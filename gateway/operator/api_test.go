@@ -343,6 +343,7 @@ func (w *world) testRepair() {
 		&rbacv1.Role{ObjectMeta: key}, &rbacv1.RoleBinding{ObjectMeta: key}, &corev1.ServiceAccount{ObjectMeta: gateway},
 		&networkingv1beta1.InternalFabric{ObjectMeta: gateway},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "gw-milan-hosts"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "gw-milan-history"}},
 		&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "milan-external-10-70-0-0-16"}},
 		&corev1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "milan"}},
 	} {
@@ -419,6 +420,7 @@ func (w *world) testCleanUp() {
 		&rbacv1.Role{ObjectMeta: children}, &rbacv1.RoleBinding{ObjectMeta: children},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "peer-0"}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "gw-peer-0-hosts"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: "gw-peer-0-history"}},
 	} {
 		w.untilGone(o)
 	}

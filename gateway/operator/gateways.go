@@ -412,6 +412,7 @@ func (r *gateways) cleanUp(ctx context.Context, key client.ObjectKey) error {
 		&appsv1.Deployment{ObjectMeta: g.Connection().ObjectMeta}, &corev1.Service{ObjectMeta: g.Connection().ObjectMeta},
 		&corev1.Secret{ObjectMeta: g.Connection().ObjectMeta}, g.Connection(), g.InternalFabric(render.Fabric{}),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: wire.HostsConfigMapName(key.Name)}},
+		g.HistoryConfigMap(),
 		g.RoleBinding(), g.Role(), g.Lease(), g.ServiceAccount(),
 	} {
 		errs = append(errs, r.deleteOrphan(ctx, o, key.Name))

@@ -197,6 +197,9 @@ func (in *inputs) supports() ([]wire.Object, error) {
 	g := in.gateway
 	role := g.Role()
 	objects := []wire.Object{role, g.Connection(), hosts}
+	if in.template.Ours() { // another program's gateway records nothing
+		objects = append(objects, g.HistoryConfigMap())
+	}
 	if in.shared() || len(in.pods) > 1 {
 		var names []string
 		for i := range in.pods {

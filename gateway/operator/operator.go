@@ -221,7 +221,7 @@ func newManager(restConfig *rest.Config, o Options) (ctrl.Manager, error) {
 				&corev1.Pod{}:                {Label: ofGateways},
 				&corev1.Service{}:            {Label: ofGateways},
 				&corev1.ServiceAccount{}:     {Label: ofGateways},
-				&corev1.ConfigMap{}:          {Label: ofGateways},
+				&corev1.ConfigMap{}:          {Label: ofGateways, Transform: withoutHistory},
 				&appsv1.Deployment{}:         {Label: ofGateways},
 				&rbacv1.Role{}:               {Label: ofGateways},
 				&rbacv1.RoleBinding{}:        {Label: labels.NewSelector().Add(*ofPrograms)}, // includes the operator's own
@@ -256,6 +256,14 @@ func slimNode(o any) (any, error) {
 		}
 	}
 	return slim, nil
+}
+
+// withoutHistory drops what gateways record: the operator needs none of it, and it has up to 16 KiB for each of them.
+func withoutHistory(o any) (any, error) {
+	if c, ok := o.(*corev1.ConfigMap); ok {
+		delete(c.Data, wire.HistoryKey)
+	}
+	return control.OnlyApplied(o)
 }
 
 func hasLabel(key string) (labels.Selector, error) {

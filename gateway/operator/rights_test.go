@@ -141,6 +141,12 @@ func (w *world) testGatewayRights() {
 		"read its hosts": func() error {
 			return c.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: "gw-turin-hosts"}, &corev1.ConfigMap{})
 		},
+		"read its history": func() error {
+			return c.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: "gw-turin-history"}, &corev1.ConfigMap{})
+		},
+		"write its history": func() error {
+			return c.Patch(w.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "gw-turin-history"}}, merge(`{"data":{"history.json":"x"}}`))
+		},
 		"annotate its Connection": func() error {
 			return c.Patch(w.t.Context(), &networkingv1beta1.Connection{ObjectMeta: meta}, merge(`{"metadata":{"annotations":{"a":"b"}}}`))
 		},
@@ -420,6 +426,9 @@ func (w *world) testAbuses() {
 		{name: "reads another gateway's keys", do: read(milan, "gw-milan")},
 		{name: "reads a Secret beside its keys", do: read(turin, "token")},
 		{name: "lists the Secrets beside its keys", do: list(&corev1.SecretList{}, client.InNamespace(turin))},
+		{name: "writes another gateway's history", do: patch(&corev1.ConfigMap{ObjectMeta: at(milan, "gw-milan-history")}, `{"data":{"history.json":""}}`)},
+		{name: "writes which hosts its peer may reach", do: patch(&corev1.ConfigMap{ObjectMeta: at(turin, "gw-turin-hosts")}, `{"data":{"hosts.json":"[]"}}`)},
+		{name: "keeps a second history", do: create(&corev1.ConfigMap{ObjectMeta: at(turin, "abuse")})},
 		{name: "records an Event elsewhere", do: create(eventOf(milan, "gw-milan"))},
 		{name: "takes an Event back", do: remove(eventOf(turin, "gw-turin"))},
 		{name: "reports for another", do: patch(&networkingv1beta1.Connection{ObjectMeta: at(milan, "gw-milan")}, `{"metadata":{"annotations":{"a":"b"}}}`)},

@@ -31,6 +31,15 @@ func (w *world) testTakeBack() {
 	w.takeBackTemplateKey(meta)
 	w.takeBackNodePort(meta)
 	w.takeBackLoadBalancerIP(meta)
+	history := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "gw-milan-history"}}
+	if err := w.Patch(w.t.Context(), history, merge(`{"data":{"history.json":"as a gateway writes"}}`)); err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(history), history); err != nil || history.Data["history.json"] != "as a gateway writes" {
+			w.t.Errorf("the operator has changed what a gateway recorded: %v, %v", history.Data, err)
+		}
+	}()
 	w.untilNothingIsApplied(client.ObjectKey{Namespace: meta.Namespace, Name: "milan"})
 }
 

@@ -326,6 +326,13 @@ func GatewayObjectName(gateway string) string { return "gw-" + gateway }
 // peer may reach.
 func HostsConfigMapName(gateway string) string { return GatewayObjectName(gateway) + "-hosts" }
 
+// HistoryConfigMapName returns the name of a gateway's ConfigMap, which holds the text of a history.Record under
+// [HistoryKey].
+func HistoryConfigMapName(gateway string) string { return GatewayObjectName(gateway) + "-history" }
+
+// HistoryKey is the key of the text in a gateway's ConfigMap.
+const HistoryKey = "history.json"
+
 // Named returns the object that has the namespace and name of want; a nil pointer if there is
 // none.
 func Named[T any, O interface {
