@@ -65,7 +65,7 @@ func TestAnEventTellsOfATroubleThatLasts(t *testing.T) {
 			{10 * time.Second, no, wire.ReasonPeerSilent, true},
 		}},
 	} {
-		var h history
+		var h reporting
 		h.follow(c.earlier)
 		start := time.Now()
 		for i, l := range c.looks {

@@ -37,7 +37,7 @@ const (
 func (g *gatewayAgent) report(ctx context.Context) error {
 	timer := time.NewTimer(tunnel.UntilBeat(lookInterval))
 	defer timer.Stop()
-	var h history
+	var h reporting
 	for {
 		select {
 		case <-ctx.Done():
@@ -106,12 +106,12 @@ func closedTo(lately []gateway.Endpoint, _ error) []string {
 	return slices.Compact(texts)
 }
 
-// history holds the last report and other values that the next report depends on.
-type history struct {
+// reporting holds the last report and other values that the next report depends on.
+type reporting struct {
 	last    wire.Report
 	value   networkingv1beta1.ConnectionStatusValue
 	written time.Time // when this process last wrote a report; zero if it has written none
-	term    int       // the value of past.term when this history began
+	term    int       // the value of past.term when this began
 	pods    podTraffic
 	told    told
 }
@@ -136,11 +136,11 @@ func (p podTraffic) next(now time.Time, sent, received uint64) podTraffic {
 	return p
 }
 
-// follow replaces the history by the last report of another process, if this process has read
+// follow replaces the values by those of the last report of another process, if this process has read
 // such a report since the last call.
-func (h *history) follow(p past) {
+func (h *reporting) follow(p past) {
 	if p.term != h.term {
-		*h = history{last: p.report, value: p.value, term: p.term}
+		*h = reporting{last: p.report, value: p.value, term: p.term}
 		if p.value == networkingv1beta1.Connected {
 			h.told.reason = p.report.Reason
 		}
@@ -148,7 +148,7 @@ func (h *history) follow(p past) {
 }
 
 // complete returns the report r with the fields that depend on earlier reports.
-func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r wire.Report) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
+func (h *reporting) complete(value networkingv1beta1.ConnectionStatusValue, r wire.Report) (networkingv1beta1.ConnectionStatusValue, wire.Report) {
 	if r.Generation == 0 {
 		r.Generation = h.last.Generation // no ping has been answered yet with this gateway's settings of a newer generation
 	}
@@ -164,7 +164,7 @@ func (h *history) complete(value networkingv1beta1.ConnectionStatusValue, r wire
 // news reports whether r contains a change that has to be written at once. A new address of the
 // client waits for lookInterval: a client without an answer dials from another port several times
 // per second.
-func (h *history) news(now time.Time, value networkingv1beta1.ConnectionStatusValue, r wire.Report) bool {
+func (h *reporting) news(now time.Time, value networkingv1beta1.ConnectionStatusValue, r wire.Report) bool {
 	return h.written.IsZero() || value != h.value || r.Reason != h.last.Reason || r.Message != h.last.Message ||
 		h.last.LatencyMicros == 0 && r.LatencyMicros > 0 ||
 		r.Endpoint != h.last.Endpoint && now.Sub(h.written) >= lookInterval ||

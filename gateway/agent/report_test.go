@@ -120,7 +120,7 @@ func TestReportNamesTheRangesThatAreInForce(t *testing.T) {
 	both := []netip.Prefix{netip.MustParsePrefix("10.60.0.0/16"), netip.MustParsePrefix("240.5.0.0/16")}
 	connected := tunnel.Status{Pings: ping.Status{Value: ping.Connected, LastReply: now}}
 	value, before := reportOf(now, gateway.Client, setup{}, connected)
-	h := history{last: before, value: value, written: now}
+	h := reporting{last: before, value: value, written: now}
 	if value, r := reportOf(now, gateway.Client, setup{also: both}, connected); !slices.Equal(r.Also, both) || !h.news(now, value, r) {
 		t.Errorf("got %v, want %v, and at once", r.Also, both)
 	}
@@ -139,7 +139,7 @@ func TestReportNamesWhatIsAllowedInForce(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	connected := tunnel.Status{Pings: ping.Status{Value: ping.Connected, LastReply: now}}
 	value, before := reportOf(now, gateway.Client, setup{allow: "all"}, connected)
-	h := history{last: before, value: value, written: now}
+	h := reporting{last: before, value: value, written: now}
 	if value, r := reportOf(now, gateway.Client, setup{allow: "none"}, connected); r.Allow != "none" || !h.news(now, value, r) {
 		t.Errorf("got %q, want none, and at once", r.Allow)
 	}
@@ -190,12 +190,12 @@ func TestReportCarriesWhatWasMeasured(t *testing.T) {
 // The report confirms a generation when a ping was answered after the generation came into force.
 func TestReportConfirmsAGenerationWithAPing(t *testing.T) {
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	h := history{}
+	h := reporting{}
 	report := func(after time.Duration, generation int64, inForce, reply time.Duration) wire.Report {
 		s := setup{generation: generation, since: start.Add(inForce)}
 		pings := ping.Status{Value: ping.Connected, LastReply: start.Add(reply)}
 		value, r := h.complete(reportOf(start.Add(after), gateway.Client, s, tunnel.Status{Pings: pings}))
-		h = history{last: r, value: value, written: r.At}
+		h = reporting{last: r, value: value, written: r.At}
 		return r
 	}
 	for _, c := range []struct {
@@ -340,7 +340,7 @@ func TestNothingIsRefusedOnlyWhereItIsCounted(t *testing.T) {
 // A client that gets no answer dials from another port several times a second.
 func TestReportOfAnEndpointWaitsALittle(t *testing.T) {
 	written := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	h := history{value: networkingv1beta1.Connecting, written: written, last: wire.Report{Endpoint: "192.0.2.7:1000"}}
+	h := reporting{value: networkingv1beta1.Connecting, written: written, last: wire.Report{Endpoint: "192.0.2.7:1000"}}
 	moved := wire.Report{Endpoint: "192.0.2.7:1001"}
 	for after, want := range map[time.Duration]bool{500 * time.Millisecond: false, lookInterval: true} {
 		if got := h.news(written.Add(after), networkingv1beta1.Connecting, moved); got != want {

@@ -30,6 +30,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/gateway"
 	"github.com/liqo-tui/liqo-tui/gateway/linux"
+	"github.com/liqo-tui/liqo-tui/gateway/ping"
 	"github.com/liqo-tui/liqo-tui/gateway/tunnel"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -103,14 +104,19 @@ func RunTunnel(ctx context.Context, config *rest.Config, o TunnelOptions) error 
 		g.unfit = err
 		o.Log.Error("this machine can't be a gateway", "error", err)
 	} else {
+		recorder := new(ping.Recorder)
 		g.tunnel = tunnel.New(tunnel.Config{
 			Role: o.Role, PeerID: string(o.Gateway.Tenant.Remote), Log: o.Log, Kernel: kernel, Changed: g.wake, Pinged: m.pinged,
-			Standby: standby,
+			Standby: standby, Recorder: recorder,
 		})
+		h := &historian{
+			key:    client.ObjectKey{Namespace: o.Gateway.Tenant.Namespace, Name: wire.HistoryConfigMapName(o.Gateway.Name)},
+			client: g.client, reader: g.reader, log: o.Log, standby: g.standby.Load, take: recorder.Take,
+		}
 		trim := runnable(func(ctx context.Context) error {
 			return trimMemory(ctx, func() uint64 { p := g.tunnel.Status(time.Now()).Peer; return p.Received + p.Sent })
 		})
-		if err := errors.Join(mgr.Add(trim), mgr.Add(runnable(g.tunnel.Run)), mgr.Add(runnable(g.lookUp)), mgr.Add(serveInspect(g.tunnel))); err != nil {
+		if err := errors.Join(mgr.Add(trim), mgr.Add(runnable(h.run)), mgr.Add(runnable(g.tunnel.Run)), mgr.Add(runnable(g.lookUp)), mgr.Add(serveInspect(g.tunnel))); err != nil {
 			return err
 		}
 	}

@@ -44,15 +44,6 @@ func (r *Recorder) Take() []history.Cell {
 	return cells
 }
 
-// Return takes back what could not be written.
-func (r *Recorder) Return(cells []history.Cell) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	later := r.cells.Cells
-	r.cells.Cells = cells
-	r.cells.Add(later)
-}
-
 // state notes the state of the peer, which lasts until the next call.
 func (r *Recorder) state(now time.Time, value Value) {
 	r.mu.Lock()

@@ -90,17 +90,3 @@ func TestARecorderAddsUpWhatPingsShow(t *testing.T) {
 		})
 	}
 }
-
-func TestWhatCouldNotBeWrittenIsNotLost(t *testing.T) {
-	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	r := recorded{NewTracker(Timing{}), noon}
-	r.tracker.recorder.Begin(noon)
-	r.pings(time.Minute, time.Millisecond)
-	taken := r.tracker.recorder.Take()
-	r.pings(time.Minute, time.Millisecond)
-	r.tracker.recorder.Return(taken)
-	got := r.tracker.recorder.Take()
-	if len(got) != 1 || got[0].Answered != 59 || got[0].Up.Round(time.Second) != 118*time.Second {
-		t.Errorf("got %+v, want two minutes", got)
-	}
-}

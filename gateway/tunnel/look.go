@@ -323,7 +323,7 @@ func (t *Tunnel) ping(ctx context.Context) error {
 	}
 	return ping.Run(ctx, ping.Config{
 		ListenAddr: t.own(gateway.PingPort), PeerAddr: t.peers(gateway.PingPort),
-		ClusterID: t.config.PeerID, Hurry: t.hurry,
+		ClusterID: t.config.PeerID, Hurry: t.hurry, Recorder: t.config.Recorder,
 		OnChange: func(s ping.Status) {
 			t.mu.Lock()
 			changed := t.pings.Value != s.Value || t.pings.Latency == 0 && s.Latency > 0

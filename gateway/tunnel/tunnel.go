@@ -37,6 +37,8 @@ type Config struct {
 	// Pinged is called with the round-trip time of each answered ping. It must not block. It may
 	// be nil.
 	Pinged func(time.Duration)
+	// Recorder records pings and states while this process has the tunnel. It may be nil.
+	Recorder *ping.Recorder
 }
 
 // Wanted is the wanted state of a Tunnel.
@@ -133,6 +135,12 @@ type Tunnel struct {
 
 // New returns a Tunnel that does nothing yet.
 func New(c Config) *Tunnel {
+	if c.Recorder == nil {
+		c.Recorder = new(ping.Recorder)
+	}
+	if !c.Standby {
+		c.Recorder.Begin(time.Now())
+	}
 	return &Tunnel{
 		config: c, device: gateway.TunnelName(0), hurry: make(chan struct{}, 1), rushed: make(chan struct{}, 1), up: make(chan struct{}),
 		connected: make(chan struct{}, 1), standby: c.Standby,
@@ -223,8 +231,12 @@ func (t *Tunnel) Lead(lead bool) error {
 	t.standby = !lead
 	t.strangers.forget()
 	t.mu.Unlock()
+	if !lead {
+		t.config.Recorder.End()
+	}
 	err := t.sync()
 	if lead {
+		t.config.Recorder.Begin(time.Now())
 		t.Ask()
 	}
 	return err
