@@ -24,6 +24,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/policy"
 	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/internal/command"
+	"github.com/liqo-tui/liqo-tui/internal/history"
 	"github.com/liqo-tui/liqo-tui/internal/services"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 	"github.com/liqo-tui/liqo-tui/render"
@@ -184,6 +185,8 @@ type ClusterFacts struct {
 	Policies Answer[policy.Facts]
 	// Services is the answer to [AskServices].
 	Services Answer[services.Found]
+	// History is the answer to [AskHistory].
+	History Answer[history.Record]
 	// Offers are the answer to [AskOffers].
 	Offers Answer[[]corev1.Service]
 	// Delegation and Lending are nil if the plan or the screen does not need them.

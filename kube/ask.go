@@ -28,6 +28,9 @@ func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error
 	case flows.AskServices:
 		found, err := c.Services(ctx, q.Name)
 		return flows.Read(q, found), err
+	case flows.AskHistory:
+		found, err := c.history(ctx, q.Gateway)
+		return flows.Read(q, found), err
 	case flows.AskOffers:
 		found, err := c.offers(ctx)
 		return flows.Read(q, found), err

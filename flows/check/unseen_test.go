@@ -205,6 +205,7 @@ func hidings(t *testing.T) (all []hiding) {
 		"Older":        func(side flows.Side) flows.Question { return flows.AskDefinitions{Side: side} },
 		"Policies":     func(side flows.Side) flows.Question { return flows.AskPolicies{Side: side} },
 		"Services":     func(side flows.Side) flows.Question { return flows.AskServices{Side: side} },
+		"History":      func(side flows.Side) flows.Question { return flows.AskHistory{Side: side} },
 		"Offers":       func(side flows.Side) flows.Question { return flows.AskOffers{Side: side} },
 	} {
 		add(name+" was refused", func(f *flows.Facts, side flows.Side) { flows.Unknown(ask(side), "you may not").Store(f, f.At) })

@@ -46,6 +46,9 @@ func (c *Cluster) Ask(ctx context.Context, q flows.Question) (flows.Reply, error
 		return flows.Read(q, found), nil
 	case flows.AskServices:
 		return flows.Read(q, c.found(q.Name)), nil
+	case flows.AskHistory:
+		found, err := c.history(q.Gateway)
+		return flows.Read(q, found), err
 	case flows.AskOffers:
 		return flows.Read(q, c.offers()), nil
 	case flows.AskImage:

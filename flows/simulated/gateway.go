@@ -13,6 +13,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/gateway/ping"
+	"github.com/liqo-tui/liqo-tui/internal/history"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
@@ -24,9 +25,10 @@ type gateway struct {
 	published bool
 	age       int // ticks since the first tick with the gateway
 	pod       *flows.PodFacts
-	pods      int       // the number of pods so far
-	starting  time.Time // the time at which the pod has started
-	ending    bool      // the GatewayServer or GatewayClient is deleted
+	pods      int            // the number of pods so far
+	starting  time.Time      // the time at which the pod has started
+	ending    bool           // the GatewayServer or GatewayClient is deleted
+	recorded  history.Record // without what the tunnel's recorder has
 
 	tunnel
 }
@@ -34,7 +36,8 @@ type gateway struct {
 // tunnel is the state of a tunnel in its gateway pod.
 type tunnel struct {
 	pings      *ping.Tracker // nil until the first ping
-	pinged     time.Time     // the time of the last ping
+	recorder   *ping.Recorder
+	pinged     time.Time // the time of the last ping
 	looked     time.Time
 	handshake  time.Time // zero: none since the tunnel began or, on a client, since it last dialled
 	traffic    ping.Traffic
@@ -58,7 +61,8 @@ func (g *gateway) start(o metav1.Object) {
 		suffix = fmt.Sprintf("7c9d-%d", g.pods+1)
 	}
 	g.pods++
-	g.tunnel = tunnel{}
+	g.keepHistory()
+	g.tunnel = tunnel{recorder: new(ping.Recorder)}
 	g.pod = &flows.PodFacts{Namespace: o.GetNamespace(), Name: wire.GatewayObjectName(o.GetName()) + "-" + suffix, Gateway: o.GetName(), Waiting: "ContainerCreating"}
 }
 
@@ -247,6 +251,8 @@ const (
 func (t *tunnel) ping(now time.Time, generation int64, w way, chance func() float64) {
 	if t.pings == nil {
 		t.pings = ping.NewTracker(ping.Timing{})
+		t.pings.Record(t.recorder)
+		t.recorder.Begin(now.Add(-longestSleep))
 	}
 	if t.looked.IsZero() || now.Sub(t.looked) > longestSleep {
 		t.looked, t.pinged = now, now.Add(-ping.DefaultInterval)

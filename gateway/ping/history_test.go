@@ -9,7 +9,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/history"
 )
 
-// recorded is a gateway for tests: it pings every 2 s and notes the state after each ping, as Run does.
+// recorded is a gateway for tests: it pings every 2 s.
 type recorded struct {
 	tracker *Tracker
 	now     time.Time
@@ -19,11 +19,8 @@ type recorded struct {
 func (r *recorded) pings(lasts, roundTrip time.Duration) {
 	for end := r.now.Add(lasts); r.now.Before(end); r.now = r.now.Add(DefaultInterval) {
 		r.tracker.Sent(r.now)
-		r.tracker.recorder.state(r.now, r.tracker.Status(r.now).Value)
 		if roundTrip > 0 {
-			at := r.now.Add(roundTrip)
-			r.tracker.Received(at, r.now)
-			r.tracker.recorder.state(at, r.tracker.Status(at).Value)
+			r.tracker.Received(r.now.Add(roundTrip), r.now)
 		}
 	}
 }

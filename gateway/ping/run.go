@@ -62,7 +62,7 @@ func serve(ctx context.Context, socket *net.UDPConn, c Config) error {
 
 	l := loop{socket: socket, config: c, tracker: NewTracker(c.Timing)}
 	if c.Recorder != nil {
-		l.tracker.recorder = c.Recorder
+		l.tracker.Record(c.Recorder)
 	}
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -173,7 +173,6 @@ func (l *loop) handle(d datagram) bool {
 
 func (l *loop) report(now time.Time) {
 	s := l.tracker.Status(now)
-	l.tracker.recorder.state(now, s.Value)
 	if l.reported != nil && *l.reported == s {
 		return
 	}

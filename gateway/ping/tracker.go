@@ -80,6 +80,9 @@ func NewTracker(t Timing) *Tracker {
 	return &Tracker{timing: t.withDefaults(), recorder: new(Recorder)}
 }
 
+// Record makes r get all states and pings.
+func (t *Tracker) Record(r *Recorder) { t.recorder = r }
+
 // Interval returns the present time between pings.
 func (t *Tracker) Interval() time.Duration {
 	if t.newest.IsZero() { // no latency measured yet
@@ -100,6 +103,7 @@ func (t *Tracker) Sent(now time.Time) {
 		}
 	}
 	t.pings = append(t.pings[:0], t.pings[extra:]...)
+	t.recorder.state(now, t.Status(now).Value)
 }
 
 // patience is the time without an answer after which the status is Error.
@@ -133,6 +137,7 @@ func (t *Tracker) Received(now, sentAt time.Time) bool {
 			t.recorder.answered(p.at, max(0, now.Sub(p.at)))
 		}
 		t.lastReply = now
+		t.recorder.state(now, t.Status(now).Value)
 		return true
 	}
 	return false

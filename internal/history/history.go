@@ -106,6 +106,33 @@ func (r Record) Sum() (sum Cell) {
 	return sum
 }
 
+// Words returns the record as the end of a sentence.
+func (r Record) Words() string {
+	sum := r.Sum()
+	if sum.Recorded() == 0 {
+		return "nothing was recorded"
+	}
+	text := fmt.Sprintf("up %s, down %s, unknown %s", sum.Up.Round(time.Second), sum.Down.Round(time.Second), max(0, Span-sum.Recorded()).Round(time.Second))
+	if sum.Answered > 0 {
+		text += fmt.Sprintf("; round trip %s on average, %s at most", rounded(sum.Mean), rounded(sum.Longest))
+	}
+	if pings := sum.Answered + sum.Lost; pings > 0 {
+		text += fmt.Sprintf("; %.2g%% of pings lost", 100*float64(sum.Lost)/float64(pings))
+	}
+	return text
+}
+
+// rounded has the digits that matter of a round trip.
+func rounded(d time.Duration) time.Duration {
+	switch {
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond)
+	case d < 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}
+
 // document is a Record as JSON. A cell is a row of numbers: its number since From, Up and Down in seconds, Answered,
 // Lost, and the round trips in microseconds.
 type document struct {

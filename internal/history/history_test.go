@@ -123,6 +123,17 @@ func TestRecordsAreAddedUp(t *testing.T) {
 	}
 }
 
+func TestWordsSayWhatIsUnknown(t *testing.T) {
+	r := Record{Cells: []Cell{{Start: noon, Up: 4 * time.Minute, Down: time.Minute, Answered: 990, Lost: 10, Shortest: 1, Mean: 7140 * time.Microsecond, Longest: 41300 * time.Microsecond}}}
+	const want = "up 4m0s, down 1m0s, unknown 23h55m0s; round trip 7.1ms on average, 41ms at most; 1% of pings lost"
+	if got := r.Words(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := (Record{}).Words(); got != "nothing was recorded" {
+		t.Errorf("got %q of nothing", got)
+	}
+}
+
 // The clock was set back by an hour, and the gateway records the same time of day again.
 func TestATimeThatComesTwiceIsNotAddedUp(t *testing.T) {
 	full := Cell{Start: noon, Up: Step, Answered: 150, Shortest: 1, Mean: 1, Longest: 1}
