@@ -212,7 +212,11 @@ func TestTheDashboardShowsALostClusterAndALostTunnel(t *testing.T) {
 		d.wait(5 * time.Second)
 		d.has("? unreachable", "no answer from milan for ", "does not answer", "rome", "1 ? unreachable")
 		d.hasNot("· untested")
-		d.keys("enter", "D")
+		d.keys("enter")
+		d.settle()
+		d.keys("pgdown")
+		d.has("Last 24 h", "rome        ", "up ", "milan       not known: ", "does not answer")
+		d.keys("D")
 		d.has("LT-D001", "ROOT CAUSE", "Fix:")
 		d.keys("esc", "esc")
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable, b.WrongKey = nil, true })
@@ -220,8 +224,8 @@ func TestTheDashboardShowsALostClusterAndALostTunnel(t *testing.T) {
 		d.has("1 ✗ down")
 		d.keys("E")
 		d.has("rome/milan: down (was ", "rome/milan: unreachable (was untested)")
-		d.keys("esc", "enter", "pgdown")
-		d.has("1 outage since 12:0", "(history begins there)")
+		d.keys("esc", "enter", "pgdown", "up", "up")
+		d.has("1 outage since 12:0", "(history begins there)", "Last 24 h")
 	})
 }
 

@@ -47,6 +47,9 @@ type Cell struct {
 // Recorded returns the time in which a pod recorded.
 func (c Cell) Recorded() time.Duration { return c.Up + c.Down }
 
+// Whole reports whether a pod recorded all of the cell.
+func (c Cell) Whole() bool { return c.Recorded() >= Step-slack }
+
 // Answer adds an answered ping.
 func (c *Cell) Answer(roundTrip time.Duration) {
 	c.Add(Cell{Answered: 1, Shortest: roundTrip, Mean: roundTrip, Longest: roundTrip})

@@ -295,6 +295,12 @@ func (s Screen) Update(e session.Env, msg tea.Msg) (Screen, tea.Cmd) {
 		s.saveReport(e, msg)
 	case session.ClickMsg:
 		return s.click(e, msg)
+	case historyDueMsg:
+		if s.showsHistory(int(msg)) {
+			return s, s.readHistory(e)
+		}
+	case historyMsg:
+		return s.updateHistory(e, msg)
 	case servicesDueMsg:
 		if s.readsServices(int(msg)) {
 			return s, s.readServices(e)

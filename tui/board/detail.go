@@ -12,6 +12,7 @@ import (
 
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/view"
+	"github.com/liqo-tui/liqo-tui/internal/history"
 	"github.com/liqo-tui/liqo-tui/tui/draw"
 	"github.com/liqo-tui/liqo-tui/tui/session"
 )
@@ -31,6 +32,8 @@ type detail struct {
 	pane     bool      // the detail does not scroll, so a chart is drawn completely or not at all
 	// absence is the reason that a side has reported nothing.
 	absence string
+	// recorded is what the gateways have recorded of the last day.
+	recorded recorded
 	// measured returns lines about packets from pod to pod; nil if none can be sent.
 	measured func(width int) []string
 }
@@ -109,6 +112,9 @@ func (d detail) page(v view.Verdict, width, height int) []string {
 	from := recent(d.began, d.now)
 	lines = append(append(lines, ""), t.Field("History ", d.history(v), width)...)
 	lines = append(lines, t.Lane(lane(d.log.past(d.p), from, d.now, width)), laneAxis(t, from, width))
+	if day := d.day(width); len(day) > 0 {
+		lines = append(append(lines, "", t.Label.Render(lastDay)), day...)
+	}
 	events := d.events(width)
 	few := events[:min(len(events), latestEvents)]
 	spare := height - len(lines) - len(few) - (1 + 2 + chartHeight) - 2
@@ -165,11 +171,15 @@ func (d detail) panels(v view.Verdict, width, height int) []string {
 	if !d.pane { // else events have their own panel below
 		events = d.events(inside)
 	}
+	day := d.day(inside)
 	few := min(len(events), latestEvents)
 	const laneLines = 2
 	after := t.Edges() + laneLines + t.Edges() + few
 	if few == 0 {
 		after -= t.Edges()
+	}
+	if len(day) > 0 {
+		after += t.Edges() + len(day)
 	}
 	for s, all := range d.lendings {
 		for range t.Lending(all, d.p.ends[s].ID, d.p.ends[1-s].ID, inside) {
@@ -197,6 +207,9 @@ func (d detail) panels(v view.Verdict, width, height int) []string {
 	}
 	from := recent(d.began, d.now)
 	panel("Availability", d.history(v), draw.Blank, t.Lane(lane(d.log.past(d.p), from, d.now, inside)), laneAxis(t, from, inside))
+	if len(day) > 0 {
+		panel(lastDay, fmt.Sprintf("gateways write it every %.0f min", history.Interval.Minutes()), draw.Blank, day...)
+	}
 	room := height - len(lines) - t.Edges()
 	if !d.pane {
 		room = max(room, few)
@@ -286,6 +299,14 @@ func (d detail) chart(of func(width, height int) (string, []string), width, heig
 func (d detail) charts(width, height int) []string {
 	left := width / 2
 	return draw.Join(d.chart(d.latency, left, height), d.chart(d.flow, width-left, height))
+}
+
+// day returns what the gateways have recorded of the last day. In a pane, it would scroll out of sight.
+func (d detail) day(width int) []string {
+	if d.pane {
+		return nil
+	}
+	return d.recorded.lines(d.t, d.p, d.now, width)
 }
 
 // history says how often the connection was interrupted, and since when that is known.

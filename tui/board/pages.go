@@ -29,6 +29,8 @@ func (s Screen) turnTo(e session.Env, p page) (Screen, tea.Cmd) {
 	subject := s.Subject()
 	switch {
 	case subject == nil:
+	case p == pageOverview:
+		return s.openHistory(e)
 	case p == pageDiagnosis:
 		s.look(e, subject)
 	case p == pageLogs:

@@ -43,6 +43,8 @@ type Screen struct {
 	paused time.Time // the beginning of the pause; zero: there is no pause
 	kept   []News    // the news during the pause
 	copied string    // text to print at the end of the program
+
+	recorded recorded // for the overview
 }
 
 // page is one of the texts about the selected connection.

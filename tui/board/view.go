@@ -231,6 +231,9 @@ func (s Screen) detailOf(e session.Env, p *peering) detail {
 		d.peers[i] = s.objectsOf(e, p, flows.Side(i))
 		d.lendings[i] = view.Lendings(s.clusterOf(e, p, flows.Side(i)), p.ends[1-i].ID)
 	}
+	if s.recorded.of == p.ID {
+		d.recorded = s.recorded
+	}
 	if refs, missing := s.contextsOf(p); missing == "" {
 		d.measured = func(width int) []string {
 			return e.Verified.Lines(e, refs, p.verdict(), width)
