@@ -38,6 +38,12 @@ func (p End) AskHistory(side Side) []Question {
 	return []Question{AskHistory{side, types.NamespacedName{Namespace: p.Tenant.Namespace, Name: p.GatewayName()}}}
 }
 
+// NoHistory is the error for a gateway without the ConfigMap, as Liqo's gateways and ours of former releases. That
+// says nothing about interruptions.
+func NoHistory(gateway types.NamespacedName) error {
+	return fmt.Errorf("this gateway records nothing: it has no ConfigMap %s, as gateways of Liqo and of earlier releases", wire.HistoryConfigMapName(gateway.Name))
+}
+
 // ReadHistory reads the last day from a gateway's ConfigMap. The parameter now is by this machine's clock, and ahead is
 // the cluster's [ClusterFacts.ClockAhead]. The result has times of this machine's clock.
 func ReadHistory(o *corev1.ConfigMap, now time.Time, ahead time.Duration) (history.Record, error) {

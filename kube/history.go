@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,8 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// history reads what the pods of a gateway have recorded. Liqo's gateways, and ours of former releases, have no such
-// object.
+// history reads what the pods of a gateway have recorded.
 func (c *Cluster) history(ctx context.Context, gateway types.NamespacedName) (history.Record, error) {
 	var o corev1.ConfigMap
 	name := wire.HistoryConfigMapName(gateway.Name)
@@ -25,7 +23,7 @@ func (c *Cluster) history(ctx context.Context, gateway types.NamespacedName) (hi
 	case err == nil:
 		return flows.ReadHistory(&o, time.Now(), c.clock.Difference())
 	case apierrors.IsNotFound(err):
-		return history.Record{}, errors.New("this gateway keeps no history")
+		return history.Record{}, flows.NoHistory(gateway)
 	case apierrors.IsForbidden(err):
 		return history.Record{}, fmt.Errorf("this user may not read ConfigMap %s/%s", gateway.Namespace, name)
 	}

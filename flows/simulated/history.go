@@ -1,8 +1,6 @@
 package simulated
 
 import (
-	"errors"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,5 +35,5 @@ func (c *Cluster) history(name types.NamespacedName) (history.Record, error) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: wire.HistoryConfigMapName(name.Name)}, Data: map[string]string{wire.HistoryKey: text},
 		}, c.world.now, c.clock().Sub(c.world.now))
 	}
-	return history.Record{}, errors.New("this gateway keeps no history")
+	return history.Record{}, flows.NoHistory(name)
 }
