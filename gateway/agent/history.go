@@ -68,7 +68,10 @@ func (h *historian) write(ctx context.Context, now time.Time) (wait time.Duratio
 	if err != nil {
 		return history.Interval, err
 	}
-	if err := patch(ctx, h.client, &stored, map[string]any{"data": map[string]any{wire.HistoryKey: text}}); err != nil {
+	// During a takeover, the pod before may still write. The version makes sure that none overwrites what it has not read.
+	if err := patch(ctx, h.client, &stored, map[string]any{
+		"metadata": map[string]any{"resourceVersion": stored.ResourceVersion}, "data": map[string]any{wire.HistoryKey: text},
+	}); err != nil {
 		return history.Interval, fmt.Errorf("write ConfigMap %s: %w", h.key.Name, err)
 	}
 	h.unwritten.Cells = nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -117,6 +118,26 @@ func TestTheNextPodContinuesTheHistory(t *testing.T) {
 	if a.log.Len() > 0 {
 		t.Errorf("logged %s", a.log.String())
 	}
+}
+
+// The pod before has read the history when it loses the tunnel, and writes after the next pod has written.
+func TestAPodDoesNotOverwriteWhatAnotherHasWritten(t *testing.T) {
+	a := newArchive(t)
+	before, cells := a.pod()
+	cells.Add([]history.Cell{up(0, 5*time.Minute)})
+	next, cells := a.pod()
+	cells.Add([]history.Cell{up(5*time.Minute, 4*time.Minute)})
+	a.fail = func(done func() error) error {
+		a.fail = nil
+		a.write(next, midday.Add(9*time.Minute+time.Second), history.Interval)
+		return done()
+	}
+	if _, err := before.write(t.Context(), midday.Add(9*time.Minute)); !apierrors.IsConflict(err) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+	a.want("after the next pod", up(5*time.Minute, 4*time.Minute))
+	a.write(before, midday.Add(20*time.Minute), history.Interval) // it has the tunnel again
+	a.want("after both", up(0, 5*time.Minute), up(5*time.Minute, 4*time.Minute))
 }
 
 func TestWhatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
