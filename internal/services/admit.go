@@ -16,7 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Bounds of what is kept of a peer.
+// Bounds of the copies that a cluster keeps of one peer's slices.
 const (
 	// MaxSlices is the largest number of a peer's EndpointSlices. It is enough for 1,000 Services with
 	// several slices each.
@@ -24,16 +24,16 @@ const (
 	// MaxServices is the largest number of a peer's Services. Each can take an address of this cluster's
 	// range of Services, and a range of 12 bits has 4094.
 	MaxServices = 2000
-	// MaxBytes is the largest size of all slices of a peer together, encoded as protocol buffers. Each
-	// program that reads them has them in its memory.
+	// MaxBytes is the largest size of all slices of a peer together, encoded as protocol buffers. Each program
+	// that reads the slices has them in its memory.
 	MaxBytes = 16 << 20
-	// MaxSlice is the largest size of one slice that is looked at, encoded as protocol buffers. A slice with
+	// MaxSlice is the largest size of a slice that is accepted, encoded as protocol buffers. A slice with
 	// 1,000 endpoints, the API server's bound, has less.
 	MaxSlice = 512 << 10
 	// maxEndpoints is the largest number of a slice's endpoints: the API server accepts no more.
 	maxEndpoints = 1000
-	// maxSliceName is the longest name of a peer's slice, in bytes. With a namespace before it, it still is
-	// the name of an object.
+	// maxSliceName is the longest name of a peer's slice, in bytes. With a namespace before it, it is still a
+	// valid name of an object.
 	maxSliceName = 253 - 63 - 1
 )
 
@@ -79,7 +79,7 @@ func Admit(s *discoveryv1.EndpointSlice, from Peer) (copied *discoveryv1.Endpoin
 	if err != nil {
 		return refuse("its annotation %s %v", wire.AnnotationServiceHead, err)
 	}
-	text, err := head.Encode() // without what ParseHead has dropped
+	text, err := head.Encode() // without the parts that ParseHead has dropped
 	if err != nil {
 		return refuse("%v", err)
 	}
@@ -115,7 +115,7 @@ type Budget struct {
 	services map[types.NamespacedName]int // copies
 }
 
-// Add counts a copy. It returns the reason that the copy does not fit, and then does not count it.
+// Add counts a copy. If the copy does not fit, it returns the reason, and does not count the copy.
 func (b *Budget) Add(s *discoveryv1.EndpointSlice) (full string) {
 	name := CopyOf(s)
 	switch {
@@ -131,7 +131,7 @@ func (b *Budget) Add(s *discoveryv1.EndpointSlice) (full string) {
 	return ""
 }
 
-// Remove ends what Add has counted, for a copy of this Service and size.
+// Remove subtracts a copy of this Service and size.
 func (b *Budget) Remove(name types.NamespacedName, size int) {
 	b.bytes -= size
 	if b.services[name]--; b.services[name] == 0 {
@@ -139,7 +139,7 @@ func (b *Budget) Remove(name types.NamespacedName, size int) {
 	}
 }
 
-// dropped counts what was dropped of a slice, by the reason.
+// dropped counts the dropped parts of a slice, by the reason.
 type dropped map[string]int
 
 func (d *dropped) add(why string) {
@@ -156,7 +156,7 @@ func (d *dropped) list() (out []string) {
 	return out
 }
 
-// ports returns the ports of a slice that are those of its head.
+// ports returns the slice's ports that its head describes.
 func (d *dropped) ports(all []discoveryv1.EndpointPort, head *Head) (out []discoveryv1.EndpointPort) {
 	seen := map[string]bool{}
 	for i := range all {

@@ -207,8 +207,8 @@ func TestThereIsRoomForSoMuchOfAPeer(t *testing.T) {
 	}
 }
 
-// Whatever a peer sends, the copy is an object that the API server accepts, its addresses are those of
-// the peer's pods, and no text can act on a terminal. Merge makes nothing outside of its namespace of it.
+// Whatever a peer sends, the copy is an object that the API server accepts, its addresses are those of the
+// peer's pods, and no text can act on a terminal. Merge makes no object outside of the namespace from it.
 func FuzzAdmit(f *testing.F) {
 	valid := sent(f)
 	head := valid.Annotations[wire.AnnotationServiceHead]
@@ -254,7 +254,7 @@ func FuzzAdmit(f *testing.F) {
 				t.Errorf("it keeps %+v", e)
 			}
 		}
-		// Kept things are kept when they come again.
+		// Admit keeps all parts of its own result.
 		again := in.DeepCopy()
 		again.Annotations, again.Ports, again.Endpoints = got.Annotations, got.Ports, got.Endpoints
 		if second, problems := services.Admit(again, milanPeer); len(problems) > 0 || !reflect.DeepEqual(second, got) {

@@ -28,9 +28,9 @@ func mcsPorts(all ...corev1.ServicePort) (out []mcsv1beta1.ServicePort) {
 	return out
 }
 
-// behaviours are what the API promises its users: one row for each of the 27 specifications of the
-// conformance suite, named by the section of the KEP. The rows judge objects. Where a specification asks a
-// DNS server or sends packets, the row judges what CoreDNS or kube-proxy read.
+// behaviours are the API's promises to its users: one row for each of the 27 specifications of the conformance
+// suite, named by the section of the KEP. The rows judge objects. Where a specification asks a DNS server or
+// sends packets, the row judges what CoreDNS or kube-proxy read.
 var behaviours = []struct {
 	section, name string
 	run           func(t *testing.T, rome, milan *cluster)

@@ -18,7 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Look is what a look at one hop has shown. The zero value is that nobody could look.
+// Look is the result of one hop. The zero value means that the hop could not be read.
 type Look uint8
 
 // The values.
@@ -35,13 +35,13 @@ type Hop struct {
 	What string         // such as "ServiceExport of milan"
 	Peer wire.ClusterID // the peer whose endpoints need the hop; "" if all need it
 	Look Look
-	// Found is what was read, or the reason that nothing was.
+	// Found describes what was read, or why nothing was read.
 	Found string
-	At    time.Time    // of the content of Found; zero if nobody could look
+	At    time.Time    // when Found was read; zero if nothing was read
 	Fix   command.Hint // of a broken hop
 }
 
-// An Explanation is the way from a name to the endpoints behind it, from the place of one cluster.
+// An Explanation is the way from a name to the endpoints behind it, as one cluster sees it.
 type Explanation struct {
 	Name types.NamespacedName
 	Self wire.ClusterID
@@ -52,14 +52,15 @@ type Explanation struct {
 	Names       Names
 }
 
-// Names says whether pods of the cluster find names of imports. The zero value is that this is not known.
+// Names says whether pods of the cluster can resolve the names of imports. The zero value means that this is
+// unknown.
 type Names uint8
 
 // The values.
 const (
 	NamesUnknown Names = iota
-	Unserved           // nobody wants them
-	ServedByDNS        // the cluster's DNS knows where to ask
+	Unserved           // our DNS server is not installed
+	ServedByDNS        // the cluster's DNS forwards to our DNS server
 )
 
 // Broken returns the first broken hop; nil if there is none.
@@ -70,7 +71,7 @@ func (e *Explanation) Broken() *Hop {
 	return nil
 }
 
-// NotLooked counts the hops at which nobody could look.
+// NotLooked counts the hops that could not be read.
 func (e *Explanation) NotLooked() (n int) {
 	for _, h := range e.Hops {
 		if h.Look == NotLooked {
@@ -80,7 +81,7 @@ func (e *Explanation) NotLooked() (n int) {
 	return n
 }
 
-// Result says in one sentence what the hops say together.
+// Result sums up all hops in one sentence.
 func (e *Explanation) Result() string {
 	switch b, n := e.Broken(), e.NotLooked(); {
 	case b != nil:
@@ -119,7 +120,7 @@ const DNSSuffix = ".svc.clusterset.local"
 // DNSName returns the name of an imported Service, where names are served.
 func DNSName(name types.NamespacedName) string { return name.Name + "." + name.Namespace + DNSSuffix }
 
-// Explain walks from a name to the endpoints behind it.
+// Explain judges each hop from a name to the endpoints behind it.
 func Explain(v View, name types.NamespacedName) Explanation {
 	x := explainer{v: &v, out: Explanation{Name: name, Self: v.Self}}
 	if !x.namespace() || !x.kinds() {
@@ -127,7 +128,7 @@ func Explain(v View, name types.NamespacedName) Explanation {
 	}
 	exporters, anybody := x.exports()
 	if !anybody && named(v.Found.Imports, name) == nil {
-		return x.out // nothing else can be there
+		return x.out // without exports and an import, there are no further hops
 	}
 	x.imported(exporters)
 	for _, p := range exporters {
@@ -137,7 +138,7 @@ func Explain(v View, name types.NamespacedName) Explanation {
 	return x.out
 }
 
-// served judges whether pods find the name.
+// served judges whether pods can resolve the name.
 func (x *explainer) served() {
 	s := x.v.Served
 	if s == nil || x.out.IP == "" && !x.out.Headless {
@@ -179,12 +180,12 @@ func (x *explainer) unread(what, why string) { x.add(Hop{What: what, Found: why}
 
 func (x *explainer) ours(words ...string) command.Command { return x.v.Ours(words...) }
 
-// seeOperator is the advice if the operator has not done what it does within a second.
+// seeOperator is the advice if an object is missing that the operator usually writes within a second.
 func (x *explainer) seeOperator() command.Hint {
 	return command.Hintf("see whether the operator runs and serves Services by name: %s; to switch that on: %s", x.ours("info"), x.ours("install", "--services"))
 }
 
-// namespace judges the namespace of the name. It reports whether there is more to look at.
+// namespace judges the namespace of the name. It reports whether further hops can be judged.
 func (x *explainer) namespace() bool {
 	n := x.out.Name.Namespace
 	what := "namespace " + n
@@ -218,7 +219,8 @@ func (x *explainer) kinds() bool {
 	return true
 }
 
-// exports judges which clusters export the name. It returns the peers that do, and whether any cluster may.
+// exports judges which clusters export the name, and returns the peers that do. anybody is also true if this
+// cluster exports it, or if its ServiceExports were not read.
 func (x *explainer) exports() (exporters []*PeerView, anybody bool) {
 	v, name := x.v, x.out.Name
 	own := named(v.Found.Exports, name)
@@ -259,7 +261,7 @@ func (x *explainer) exportIt() command.Hint {
 	return command.Text("export it in the cluster that has the Service")
 }
 
-// exportHop judges a ServiceExport by what the operator says of it.
+// exportHop judges a ServiceExport by its conditions.
 func exportHop(h Hop, e *mcsv1beta1.ServiceExport, ours func(...string) command.Command) Hop {
 	text, advice := ExportState(e)
 	if h.Look, h.Found = Good, text; advice != "" {
@@ -268,8 +270,7 @@ func exportHop(h Hop, e *mcsv1beta1.ServiceExport, ours func(...string) command.
 	return h
 }
 
-// ExportState says in words what the operator says of a ServiceExport. advice is "" if the Service is
-// exported.
+// ExportState describes the conditions of a ServiceExport in words. advice is "" if the Service is exported.
 func ExportState(e *mcsv1beta1.ServiceExport) (text, advice string) {
 	of := func(kind mcsv1beta1.ServiceExportConditionType) *metav1.Condition {
 		return meta.FindStatusCondition(e.Status.Conditions, string(kind))
@@ -356,13 +357,13 @@ func refusal(r *wire.ServicesReport, name types.NamespacedName) string {
 	return ""
 }
 
-// SentTo reports whether a ServiceExport, or a slice of one, is for a peer.
+// SentTo reports whether a ServiceExport, or one of its slices, is for a peer.
 func SentTo(o metav1.Object, peer wire.ClusterID) bool {
 	to, limited := o.GetAnnotations()[wire.AnnotationExportTo]
 	return !limited || slices.ContainsFunc(strings.Split(to, ","), func(id string) bool { return strings.TrimSpace(id) == string(peer) })
 }
 
-// WithPeer lists the peers of a ServiceExport that is limited to some, and one more.
+// WithPeer lists the peers to which a ServiceExport is limited, and one more.
 func WithPeer(e metav1.Object, peer wire.ClusterID) string {
 	all := []string{string(peer)}
 	for id := range strings.SplitSeq(e.GetAnnotations()[wire.AnnotationExportTo], ",") {
@@ -386,7 +387,7 @@ func (p *PeerView) Allow(ours func(...string) command.Command, namespaces ...str
 	return ours("service", "allow", "--from", string(p.ID)).Flag("--namespace", p.Imports.With(namespaces...))
 }
 
-// imported judges what the cluster has made of the exports.
+// imported judges the objects that the cluster has made from the exports.
 func (x *explainer) imported(exporters []*PeerView) {
 	v, name := x.v, x.out.Name
 	for _, p := range exporters {
@@ -546,7 +547,7 @@ func (x *explainer) tunnel(p *PeerView) {
 	x.add(h)
 }
 
-// atHome judges the endpoint as its own cluster has it.
+// atHome judges the endpoint in its own cluster.
 func (x *explainer) atHome(p *PeerView, home string) {
 	h := Hop{What: "endpoint " + home + " in " + string(p.ID), Peer: p.ID, At: p.At}
 	if p.Found == nil || !p.Found.Slices.Read {

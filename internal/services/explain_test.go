@@ -23,7 +23,7 @@ var present = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func read[T any](items ...T) services.List[T] { return services.List[T]{Read: true, Items: items} }
 
-// found is what is read of a cluster about hello.
+// found returns the objects of a cluster that belong to hello.
 func (c *cluster) found(t *testing.T, all []*cluster) services.Found {
 	t.Helper()
 	f := services.Found{Services: read(*c.service), Exports: read[mcsv1beta1.ServiceExport](), Imports: read[mcsv1beta1.ServiceImport](), Slices: read[discoveryv1.EndpointSlice](), Copies: read[discoveryv1.EndpointSlice]()}
@@ -73,7 +73,8 @@ func view(t *testing.T, rome, milan *cluster) services.View {
 	}
 }
 
-// importing are rome, which exports nothing, and milan, whose hello rome imports. Both have the same pods.
+// importing returns rome, which exports nothing, and milan, whose hello rome imports. Both have the same pod
+// range.
 func importing() (rome, milan *cluster) {
 	return newCluster("rome", "10.244.0.0/16", "milan"), newCluster("milan", "10.244.0.0/16", "rome").exports(5)
 }
@@ -217,7 +218,8 @@ func TestTheTableOfNames(t *testing.T) {
 	golden.Compare(t, "rows.txt", b.String()+strings.Join(unread, "\n")+"\nwithout "+strings.Join(without, "\nwithout ")+"\n")
 }
 
-// The most that a cluster takes of four peers. If each row looks at the objects of all names, this takes 25 s.
+// Four peers have as many names as a cluster accepts. If each row searched the objects of all names, this
+// would take 25 s.
 func TestTheTableOfManyNamesIsMadeAtOnce(t *testing.T) {
 	const names = 8000
 	rome, milan := importing()
@@ -241,7 +243,7 @@ func TestTheTableOfManyNamesIsMadeAtOnce(t *testing.T) {
 	}
 }
 
-// What resolve calls broken, list does not leave out.
+// Each part that resolve calls broken is a problem in the list.
 func TestAnImportWithoutReadyEndpointsIsAProblemOfTheTable(t *testing.T) {
 	for want, damage := range map[string]func(*services.View){
 		"import: no endpoint is ready: milan 0 of 1; see why the pods are not ready": func(v *services.View) {
@@ -265,7 +267,7 @@ func TestAnImportWithoutReadyEndpointsIsAProblemOfTheTable(t *testing.T) {
 	}
 }
 
-// A name that pods don't find is not a way to the endpoints, however good the rest is.
+// A name that pods can't resolve is broken, even if all other hops are good.
 func TestTheWayBeginsAtTheName(t *testing.T) {
 	fix := command.Text("put it back")
 	for name, c := range map[string]struct {

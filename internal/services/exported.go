@@ -25,7 +25,7 @@ const (
 	ReasonAnotherProgram       = "AnotherProgram"       // ServiceExport, Ready: another program has made the ServiceImport
 )
 
-// An Export is what a cluster makes of a ServiceExport.
+// An Export holds the results for a ServiceExport.
 type Export struct {
 	// Slices are the Service's multi-cluster EndpointSlices, before [Merge] gives ports the names that all
 	// clusters use.
@@ -39,9 +39,9 @@ type Export struct {
 // Service of the same name; nil if there is none. all can contain any EndpointSlices of the namespace.
 // pods are the ranges of the cluster's pods, own are the namespaces of our programs.
 //
-// Peers reach endpoints in the pod ranges alone, so other endpoints are left out. What only means
-// something in this cluster is left out, too: names of nodes and pods, and hints. kube-proxy
-// would take an endpoint for local because a node here has the name of a node there.
+// Peers reach endpoints in the pod ranges alone, so other endpoints are left out. Names of nodes and pods, and
+// hints, are left out, too, because they have a meaning only in this cluster. With the name of a node, a
+// peer's kube-proxy could take an endpoint for local if one of its own nodes has the same name.
 func Exported(service *corev1.Service, export *mcsv1beta1.ServiceExport, all []discoveryv1.EndpointSlice, id wire.ClusterID, pods []netip.Prefix, own []string) Export {
 	invalid := func(reason, message string) Export {
 		return Export{Conditions: []metav1.Condition{
@@ -127,7 +127,7 @@ func Exported(service *corev1.Service, export *mcsv1beta1.ServiceExport, all []d
 		out = append(out, s)
 	}
 	if len(out) == 0 {
-		out = append(out, slice("")) // it carries the head
+		out = append(out, slice("")) // an empty slice, which carries the head
 	}
 	slices.SortFunc(out, byName)
 	var said []string
@@ -146,8 +146,7 @@ func Exported(service *corev1.Service, export *mcsv1beta1.ServiceExport, all []d
 	return Export{Slices: out, Conditions: ready(metav1.ConditionTrue, mcsv1beta1.ServiceExportReasonReady, strings.Join(said, "; "))}
 }
 
-// NotReady returns the condition of a ServiceExport that peers can't read, because its objects can't be
-// written.
+// NotReady returns the condition of a ServiceExport whose objects can't be written.
 func NotReady(export *mcsv1beta1.ServiceExport, reason, message string) []metav1.Condition {
 	return []metav1.Condition{condition(export, mcsv1beta1.ServiceExportConditionReady, metav1.ConditionFalse, reason, message)}
 }
@@ -190,7 +189,7 @@ func stays(export *mcsv1beta1.ServiceExport) (out []string) {
 		}
 	}
 	slices.Sort(out)
-	const most = 5 // a condition is a sentence
+	const most = 5 // because a condition has to be short
 	if len(out) > most {
 		out = append(out[:most], fmt.Sprintf("%d more", len(out)-most))
 	}
@@ -200,8 +199,8 @@ func stays(export *mcsv1beta1.ServiceExport) (out []string) {
 // leftOut counts the endpoints that peers can't reach.
 type leftOut struct{ all, pods, others int }
 
-// endpoint returns what peers get of an endpoint; false if they can't reach it. Kubernetes gives each
-// endpoint one address, and consumers use the first.
+// endpoint returns an endpoint as peers get it; false if peers can't reach it. Kubernetes gives each endpoint
+// one address, and consumers use the first.
 func (l *leftOut) endpoint(e *discoveryv1.Endpoint, pods []netip.Prefix) (discoveryv1.Endpoint, bool) {
 	l.all++
 	if len(e.Addresses) > 0 {

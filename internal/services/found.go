@@ -15,23 +15,23 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Found is what was read of one cluster about one name, or about all names.
+// Found holds the objects of one cluster that belong to one name, or to all names.
 type Found struct {
 	// Services are the Service of the name and its derived Service. They are read for one name only.
 	Services List[corev1.Service]
 	Exports  List[mcsv1beta1.ServiceExport]
 	Imports  List[mcsv1beta1.ServiceImport]
-	// Slices are the multi-cluster EndpointSlices of all clusters, with addresses as this cluster sees
-	// them. Copies are what its gateways keep of peers' slices.
+	// Slices are the multi-cluster EndpointSlices of all clusters, with addresses as this cluster sees them.
+	// Copies are the copies of peers' slices that its gateways keep.
 	Slices List[discoveryv1.EndpointSlice]
 	Copies List[discoveryv1.EndpointSlice]
 }
 
-// A List has the objects of one kind. The zero value was not read.
+// A List has the objects of one kind. The zero value means that they were not read.
 type List[T any] struct {
 	Read  bool
 	Items []T
-	// Unread is the reason that the objects were not read; "" if they were, or if nobody has tried.
+	// Unread is the reason that the objects were not read; "" if they were read, or if nobody has tried.
 	Unread string
 	// Undefined is set if the API server does not serve the kind. Then there are no objects.
 	Undefined bool
@@ -80,12 +80,12 @@ func named[T any, P interface {
 	return nil
 }
 
-// Complete reports whether all was read that says how a name is. Services are read for one name only.
+// Complete reports whether all lists were read, except Services, which are read for one name only.
 func (f *Found) Complete() bool {
 	return f.Exports.Read && f.Imports.Read && f.Slices.Read && f.Copies.Read
 }
 
-// A View is what one cluster, Self, has to do with Services by name.
+// A View holds the facts of one cluster, Self, about Services by name.
 type View struct {
 	Self wire.ClusterID
 	// Now is the present, and At is when Found was read.
@@ -95,17 +95,18 @@ type View struct {
 	// Namespace reports whether a namespace exists; known is false if the user may not see it.
 	Namespace func(name string) (exists, known bool)
 	Peers     []PeerView // sorted by their IDs
-	// Served says whether pods find the names of imports; nil if nobody has asked.
+	// Served says whether pods can resolve the names of imports; nil if this was not read.
 	Served *Served
-	// Ours is a command of our program for this cluster, and Both one for this cluster and its peer.
+	// Ours makes a command of our program for this cluster. Both makes a command for this cluster and its
+	// peer.
 	Ours, Both func(words ...string) command.Command
 }
 
 // Served says whether names of imported Services are served in a cluster.
 type Served struct {
 	Wanted bool // our DNS server is installed
-	// Problem is the reason that names are not served, and Unknown the reason that this is not known; ""
-	// if they are served.
+	// Problem is the reason that names are not served, and Unknown the reason that this is unknown; "" if they
+	// are served.
 	Problem, Unknown string
 	Fix              command.Hint
 }
@@ -117,27 +118,29 @@ type PeerView struct {
 	// Seen returns the address that reaches a pod of the peer from here; false if no address does.
 	Seen   func(address string) (string, bool)
 	Tunnel Tunnel
-	// Report is what the cluster's gateway says; nil if it exchanges no Services, or has said nothing.
+	// Report is the report of the cluster's gateway; nil if the gateway exchanges no Services, or has not
+	// reported yet.
 	Report *wire.ServicesReport
 	// Found was read of the peer itself at the time At; nil if nobody has asked the peer, for the reason
 	// Unasked.
 	Found   *Found
 	At      time.Time
 	Unasked string
-	// Theirs is a command of our program for the peer.
+	// Theirs makes a command of our program for the peer.
 	Theirs func(words ...string) command.Command
 }
 
-// A Tunnel is what the cluster's gateway reports about the path to a peer. The zero value is not known.
+// A Tunnel is what the cluster's gateway reports about the path to a peer. The zero value means that nothing
+// is known.
 type Tunnel struct {
 	State     string // in words; "" if there is no report
 	Works     bool
-	Old       bool          // the report is too old to say how it is now
+	Old       bool          // the report is stale, or its state is not known
 	RoundTrip time.Duration // 0 if not measured
 	At        time.Time
 }
 
-// heard is when the peer last said something about its exports; zero if it never did.
+// heard returns the time when the gateway last heard of the peer's exports; zero if it never did.
 func (p *PeerView) heard() time.Time {
 	if p.Report == nil || p.Report.Heard == nil {
 		return time.Time{}
@@ -145,7 +148,7 @@ func (p *PeerView) heard() time.Time {
 	return *p.Report.Heard
 }
 
-// Silent returns the reason that the cluster does not know now what the peer exports; "" if it knows.
+// Silent returns the reason that the peer's exports are not known now; "" if they are known.
 func (p *PeerView) Silent() string {
 	switch {
 	case p.Report == nil:
@@ -158,14 +161,14 @@ func (p *PeerView) Silent() string {
 	return ""
 }
 
-// copies are the slices of one name that the cluster keeps of the peer; of all names if name is zero.
+// copies returns the cluster's copies of the peer's slices for one name, or for all names if name is zero.
 func (v *View) copies(of wire.ClusterID, name types.NamespacedName) []*discoveryv1.EndpointSlice {
 	return sorted(v.Found.Copies, func(s *discoveryv1.EndpointSlice) bool {
 		return s.Labels[wire.LabelRemoteCluster] == string(of) && (name == types.NamespacedName{} || CopyOf(s) == name)
 	})
 }
 
-// Of are the multi-cluster EndpointSlices of a name whose endpoints are in the cluster of.
+// Of returns the multi-cluster EndpointSlices of a name whose endpoints are in the cluster of.
 func (f *Found) Of(of wire.ClusterID, name types.NamespacedName) []*discoveryv1.EndpointSlice {
 	return sorted(f.Slices, func(s *discoveryv1.EndpointSlice) bool {
 		return s.Namespace == name.Namespace && SliceOf(s) == name.Name && s.Labels[mcsv1beta1.LabelSourceCluster] == string(of)
@@ -198,7 +201,7 @@ func CountOf(all []*discoveryv1.EndpointSlice) (c Count) {
 
 func ready(e *discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }
 
-// Unread is what was found in a cluster that could not be read, for the reason why.
+// Unread returns the Found of a cluster that could not be read, with the reason.
 func Unread(why string) Found {
 	return Found{
 		Services: List[corev1.Service]{Unread: why}, Exports: List[mcsv1beta1.ServiceExport]{Unread: why}, Imports: List[mcsv1beta1.ServiceImport]{Unread: why},

@@ -84,10 +84,9 @@ func tooLong(length, most int) error {
 	return fmt.Errorf("the description of the Service has %d bytes, at most %d are allowed: export fewer labels and annotations", length, most)
 }
 
-// ParseHead reads a head. The text may come from a hostile cluster: what ParseHead returns can be
-// written into a Service and a ServiceImport. It ignores fields that it does not know, values of
-// trafficDistribution that it does not know, and labels and annotations that may not travel: see
-// [Travels].
+// ParseHead reads a head. The text may come from a hostile cluster, but the result can safely be written into
+// a Service and a ServiceImport. ParseHead ignores unknown fields, unknown values of trafficDistribution, and
+// labels and annotations that may not travel: see [Travels].
 func ParseHead(text string) (Head, error) {
 	var h Head
 	if len(text) > maxMergedHead {
@@ -173,7 +172,7 @@ func (h *Head) validate() error {
 	return nil
 }
 
-// validate checks a port as the API server checks it in a Service. Only an only port may have no name.
+// validate checks a port as the API server checks it in a Service. Only a single port may have no name.
 func (p *Port) validate(only bool) error {
 	if (p.Name != "" || !only) && len(validation.IsDNS1123Label(p.Name)) > 0 {
 		return fmt.Errorf("has a port with the name %q", Printable(p.Name))
@@ -195,7 +194,7 @@ func (p *Port) validate(only bool) error {
 
 var protocols = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
 
-// A portKey is what makes two ports of a Service the same one for a client.
+// A portKey identifies a port of a Service for clients.
 type portKey struct {
 	number   int32
 	protocol corev1.Protocol
@@ -205,8 +204,8 @@ func (p *Port) key() portKey { return portKey{p.Number, p.Protocol} }
 
 func (k portKey) String() string { return fmt.Sprintf("%d/%s", k.number, k.protocol) }
 
-// reservedDomains are domains of label and annotation keys by which programs of a cluster act: ours,
-// Liqo's, the API's and kubectl's. Those of another cluster must not reach them.
+// reservedDomains are the domains of label and annotation keys that control programs of a cluster: ours,
+// Liqo's, the API's and kubectl's. Another cluster must not control these programs.
 var reservedDomains = []string{"liqo-tui.dev", "liqo.io", "multicluster.kubernetes.io", "multicluster.x-k8s.io", "kubectl.kubernetes.io"}
 
 // Travels returns the reason that an exported label or annotation stays in its cluster; "" if it travels.
@@ -244,8 +243,8 @@ func travelling(all map[string]string, labels bool) map[string]string {
 // longestQuote is how much of another cluster's text a message repeats, in bytes.
 const longestQuote = 80
 
-// Printable returns another cluster's text as it may stand in a message: without control characters
-// and what else a terminal acts on, and not longer than a line.
+// Printable returns another cluster's text for use in a message: without control characters and other
+// characters that a terminal acts on, and not longer than a line.
 func Printable(text string) string { return printable(text, longestQuote) }
 
 // longestSentence is how much a message repeats of a condition, in bytes. Our operator's conditions are shorter.

@@ -43,7 +43,7 @@ func TestAHeadIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// Later releases may write more.
+// Later releases may write further fields.
 func TestAHeadOfALaterReleaseIsRead(t *testing.T) {
 	got, err := services.ParseHead(`{"type":"Headless","created":"2026-03-01T09:00:00Z","trafficDistribution":"PreferSameRack","colour":"red",
 		"ports":[{"name":"web","protocol":"TCP","port":80,"inSlices":"web","weight":3}]}`)
@@ -100,7 +100,7 @@ func TestAHeadThatNoServiceCanHaveIsRefused(t *testing.T) {
 	}
 }
 
-// By some labels and annotations programs act. Those of another cluster must not make them act.
+// Some labels and annotations control programs. Another cluster must not control them.
 func TestReservedLabelsStayAtHome(t *testing.T) {
 	h := fullHead()
 	for _, key := range []string{"liqo-tui.dev/export-to", "liqo.io/managed", "offloading.liqo.io/x", "multicluster.kubernetes.io/derived-service", "kubectl.kubernetes.io/last-applied-configuration", "app.kubernetes.io/managed-by", "a b", "", "../x", "x/y/z"} {

@@ -18,11 +18,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// A Row is one name, from the place of one cluster.
+// A Row is one name, as one cluster sees it.
 type Row struct {
 	Name types.NamespacedName
-	// Exporters export the name, as far as the cluster knows. From are those whose endpoints it uses; none
-	// if it does not import the name.
+	// Exporters export the name, as far as the cluster knows. From are the exporters whose endpoints it uses;
+	// none if it does not import the name.
 	Exporters, From []wire.ClusterID
 	Type            string   // "ClusterSetIP" or "Headless"; "" if the cluster does not import the name
 	IPs             []string // clusterset IPs
@@ -31,7 +31,7 @@ type Row struct {
 	Problems        []Problem
 }
 
-// A Problem is what is not well about a name.
+// A Problem is one problem of a name.
 type Problem struct {
 	Kind ProblemKind
 	Peer wire.ClusterID // of a NotAllowed problem
@@ -70,8 +70,8 @@ func (r *Row) Calls() []string {
 	return calls(r.Name, "", "", r.Type == string(mcsv1beta1.Headless), r.Names)
 }
 
-// CallName is the name that pods of the cluster call; "" if there is none. Unless it is known that no names
-// are served, it is the one below clusterset.local.
+// CallName is the name that pods of the cluster call; "" if there is none. It ends with clusterset.local,
+// unless it is known that no such names are served.
 func (r *Row) CallName() string {
 	switch {
 	case r.Type == "" || r.Names == Unserved && len(r.IPs) == 0:
@@ -86,12 +86,12 @@ func (r *Row) CallName() string {
 type Part struct {
 	Cluster wire.ClusterID
 	Count
-	At time.Time // the age of the count; zero if it is not known
+	At time.Time // the time of the count; zero if it is unknown
 }
 
-// Rows returns the names that the cluster or a peer exports, or that the cluster imports. unread says what
-// could not be read, one sentence each: there may be more names. without says of which peers nothing has to
-// be read, because they exchange no Services.
+// Rows returns the names that the cluster or a peer exports, or that the cluster imports. unread has a
+// sentence for each part that could not be read: there may be more names. without has a sentence for each peer
+// that exchanges no Services, so that nothing of it is missing.
 func Rows(v View) (rows []Row, unread, without []string) {
 	f := &v.Found
 	for what, why := range map[string]string{
@@ -122,7 +122,7 @@ func Rows(v View) (rows []Row, unread, without []string) {
 	return rows, unread, without
 }
 
-// byName returns what was found of each name, so that a row need not look at the objects of all names.
+// byName sorts the objects by name, so that a row need not search the objects of all names.
 func (f *Found) byName() map[types.NamespacedName]*Found {
 	parts := map[types.NamespacedName]*Found{}
 	of := func(name types.NamespacedName) *Found {
@@ -150,7 +150,7 @@ func (f *Found) byName() map[types.NamespacedName]*Found {
 	return parts
 }
 
-// names says whether pods of the cluster find names.
+// names says whether pods of the cluster can resolve the names of imports.
 func (v *View) names() Names {
 	switch s := v.Served; {
 	case s == nil || s.Problem != "" || s.Unknown != "":
@@ -161,8 +161,8 @@ func (v *View) names() Names {
 	return Unserved
 }
 
-// apart reports whether the peer exchanges no Services: the tunnel works, and the peer has never served any.
-// Then the gateways have nothing of it.
+// apart reports whether the peer exchanges no Services: its API server does not serve the kinds, or the tunnel
+// works and the peer has never served any.
 func (v *View) apart(p *PeerView) bool {
 	if p.Found != nil && p.Found.Exports.Undefined {
 		return true
@@ -260,8 +260,8 @@ func (v *View) endpoints(i *mcsv1beta1.ServiceImport) (all Count, text string) {
 	return all, strings.Join(parts, ", ")
 }
 
-// Add sorts an object of the cluster into the list to which it belongs. All other objects it leaves out, and
-// those of other names, unless name is zero.
+// Add sorts an object of the cluster into the list to which it belongs. It leaves out objects of other kinds.
+// It also leaves out objects of other names, unless name is zero.
 func (f *Found) Add(name types.NamespacedName, o metav1.Object) {
 	all := name == types.NamespacedName{}
 	switch o := o.(type) {
@@ -284,7 +284,7 @@ func (f *Found) Add(name types.NamespacedName, o metav1.Object) {
 	}
 }
 
-// Text says the parts in one line, such as "rome 2/2, milan 1/3 (4s ago)".
+// Text returns the parts as one line, such as "rome 2/2, milan 1/3 (4s ago)".
 func Text(parts []Part, now time.Time) string {
 	var out []string
 	for _, p := range parts {

@@ -19,7 +19,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// A World is what a cluster knows about one name.
+// A World holds the facts of a cluster about one name.
 type World struct {
 	Name types.NamespacedName
 	Self wire.ClusterID
@@ -40,8 +40,8 @@ type World struct {
 // An Exporter is a peer that exports the name.
 type Exporter struct {
 	ID wire.ClusterID
-	// Copies are what [Admit] has kept of the peer's slices. Merge checks the copies again, because an
-	// attacker who controls the gateway may have written them.
+	// Copies are the copies of the peer's slices, as [Admit] makes them. Merge checks the copies again,
+	// because an attacker who controls the gateway may have written them.
 	Copies []discoveryv1.EndpointSlice
 	// Seen returns the address that reaches a pod of the peer from here; false if no address does.
 	Seen func(address string) (string, bool)
@@ -49,19 +49,19 @@ type Exporter struct {
 	Down bool
 }
 
-// Merged is what a cluster has for one name. The zero value has nothing: no cluster exports the name.
+// Merged holds a cluster's objects for one name. The zero value means that no cluster exports the name.
 type Merged struct {
 	Import *mcsv1beta1.ServiceImport
-	// Service is the derived Service; nil for a headless one. ServiceImport owns it and the slices. So both
-	// are absent until World.ImportUID is known.
+	// Service is the derived Service; nil for a headless one. The ServiceImport owns it and the Slices, so
+	// both are absent until World.ImportUID is known.
 	Service *corev1.Service
 	Slices  []discoveryv1.EndpointSlice
-	// Conflict is the condition of this cluster's ServiceExport; nil if it exports nothing. Like the
+	// Conflict is the condition of this cluster's ServiceExport; nil if the cluster exports nothing. Like the
 	// conditions of Import, it has no time of transition.
 	Conflict *metav1.Condition
 }
 
-// A part is what one cluster exports.
+// A part is the export of one cluster.
 type part struct {
 	cluster wire.ClusterID
 	head    Head
@@ -86,9 +86,9 @@ type endpoint struct {
 	home string // its address in its own cluster
 }
 
-// Merge decides what the cluster has for a name, by the KEP: the oldest ServiceExport decides where
-// exporters disagree, and the ports are the union of all ports. Clusters that see the same exports
-// decide the same. The order of the inputs does not matter.
+// Merge decides which objects the cluster has for a name, by the KEP: the oldest ServiceExport decides where
+// exporters disagree, and the ports are the union of all ports. Clusters that see the same exports make the
+// same decision. The order of the inputs does not matter.
 func Merge(w World) Merged {
 	parts := partsOf(w)
 	if len(parts) == 0 {
@@ -122,7 +122,7 @@ func Merge(w World) Merged {
 	return out
 }
 
-// partsOf returns what the clusters export, the oldest ServiceExport first.
+// partsOf returns the exports of all clusters, the oldest ServiceExport first.
 func partsOf(w World) (parts []part) {
 	add := func(p part) {
 		if len(p.pieces) > 0 {
@@ -230,7 +230,8 @@ func (q *piece) rename(merged []mcsv1beta1.ServicePort) {
 	q.ports, q.head.Ports = ports, renamed.Ports
 }
 
-// slice returns the slice as it is written. withdrawn means that nobody is sent to its endpoints.
+// slice returns the slice to write. If withdrawn is true, its endpoints are marked as not ready, so that they
+// get no packets.
 func (q *piece) slice(w World, cluster wire.ClusterID, winner *Head, derived *corev1.Service, withdrawn bool) discoveryv1.EndpointSlice {
 	s := discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
@@ -280,9 +281,9 @@ type cover struct {
 
 // replacements returns the ports for which endpoints of other clusters can stand in for those of a part.
 //
-// Endpoints behind a broken path are withdrawn only if others are ready. If they were withdrawn always, the
-// replacement of this cluster's gateway would empty all imported Services, and clients would
-// remember that headless ones have no addresses.
+// Endpoints behind a broken path are withdrawn only if others are ready. Otherwise the replacement of this
+// cluster's gateway would empty all imported Services, and clients would remember that headless ones have no
+// addresses.
 func replacements(parts []part, of int, w World) cover {
 	c := cover{ports: map[string]bool{}}
 	local := w.Export != nil && w.Export.Annotations[wire.AnnotationPrefer] == wire.PreferLocal && parts[of].cluster != w.Self &&
@@ -384,7 +385,7 @@ func conflictOf(export *mcsv1beta1.ServiceExport, parts []part) metav1.Condition
 		return condition(export, mcsv1beta1.ServiceExportConditionConflict, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonNoConflicts), "all exporters agree")
 	}
 	return condition(export, mcsv1beta1.ServiceExportConditionConflict, metav1.ConditionTrue, strings.Join(reasons, ","), fmt.Sprintf(
-		"%s has the oldest ServiceExport and decides (%s); different in %s", winner.cluster, winner.head.Created.UTC().Format("2006-01-02 15:04:05"), strings.Join(differ, ", ")))
+		"%s's ServiceExport is the oldest (%s), so its values are used; other values in %s", winner.cluster, winner.head.Created.UTC().Format("2006-01-02 15:04:05"), strings.Join(differ, ", ")))
 }
 
 func importOf(w World, winner *Head, ports []mcsv1beta1.ServicePort, parts []part) *mcsv1beta1.ServiceImport {
@@ -410,9 +411,9 @@ func importOf(w World, winner *Head, ports []mcsv1beta1.ServicePort, parts []par
 	switch derived := DerivedName(w.Name); {
 	case winner.Type == mcsv1beta1.Headless:
 		out.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, string(mcsv1beta1.ServiceImportReasonReady), "its names lead to the endpoints"
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, string(mcsv1beta1.ServiceImportReasonReady), "its DNS names resolve to the addresses of the endpoints"
 	case taken(w):
-		ready.Reason, ready.Message = ReasonNameTaken, "another program has the Service "+derived
+		ready.Reason, ready.Message = ReasonNameTaken, "another program has made the Service "+derived
 	default:
 		out.Annotations[AnnotationDerivedService] = derived
 		ready.Message = "the Service " + derived + " has no address yet"
@@ -421,7 +422,7 @@ func importOf(w World, winner *Head, ports []mcsv1beta1.ServicePort, parts []par
 		}
 		if ip := wire.ServiceIPv4(w.Derived); ip != "" {
 			out.Spec.IPs, out.Spec.IPFamilies = []string{ip}, []corev1.IPFamily{corev1.IPv4Protocol}
-			ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, string(mcsv1beta1.ServiceImportReasonReady), "the Service "+derived+" has its address"
+			ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, string(mcsv1beta1.ServiceImportReasonReady), "its address is that of the Service "+derived
 		}
 	}
 	out.Status.Conditions = []metav1.Condition{ready}

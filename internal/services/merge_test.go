@@ -67,7 +67,7 @@ func TestEachDifferenceIsAConflict(t *testing.T) {
 			for _, x := range []*cluster{rome, milan, turin} {
 				equal(t, string(x.id), x.conflict(), c.want)
 				if c.want != "" {
-					equal(t, "message", x.merged.Conflict.Message, "rome has the oldest ServiceExport and decides (2026-03-01 08:57:00); different in milan")
+					equal(t, "message", x.merged.Conflict.Message, "rome's ServiceExport is the oldest (2026-03-01 08:57:00), so its values are used; other values in milan")
 				}
 			}
 		})
@@ -125,7 +125,7 @@ func TestAPortHasTheNameOfTheOldestExport(t *testing.T) {
 	}
 }
 
-// Only an only port may have no name.
+// Only a single port may have no name.
 func TestAPortWithoutANameGetsOneAmongSeveral(t *testing.T) {
 	rome, milan, turin := three()
 	rome.ports(corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 80})
@@ -141,7 +141,8 @@ func TestAPortWithoutANameGetsOneAmongSeveral(t *testing.T) {
 	equal(t, "alone", turin.merged.Import.Spec.Ports, mcsPorts(corev1.ServicePort{Protocol: corev1.ProtocolTCP, Port: 80}))
 }
 
-// A port that lost at its exporter, against a cluster that this one does not see, can't be reached.
+// A port can't be reached if it lost a conflict at its exporter, even if this cluster does not import from the
+// other exporter.
 func TestAPortThatLostElsewhereIsNotOffered(t *testing.T) {
 	rome, milan, turin := three()
 	milan.ports(corev1.ServicePort{Name: "tcp", Protocol: corev1.ProtocolTCP, Port: 4242}, corev1.ServicePort{Name: "more", Protocol: corev1.ProtocolTCP, Port: 5})
@@ -270,7 +271,7 @@ func TestANameThatIsTakenIsLeftAlone(t *testing.T) {
 	w := milan.world(t, []*cluster{milan, rome})
 	w.Derived = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: services.DerivedName(hello)}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.96.0.9"}}}
 	got := services.Merge(w)
-	equal(t, "Ready", said(got.Import.Status.Conditions), []string{"Ready=False NameTaken: another program has the Service " + services.DerivedName(hello)})
+	equal(t, "Ready", said(got.Import.Status.Conditions), []string{"Ready=False NameTaken: another program has made the Service " + services.DerivedName(hello)})
 	if got.Service != nil || len(got.Import.Spec.IPs) > 0 || got.Import.Annotations[services.AnnotationDerivedService] != "" {
 		t.Errorf("got %+v", got.Import)
 	}
@@ -300,7 +301,7 @@ func TestTheImportOwnsTheRest(t *testing.T) {
 	equal(t, "owner of the slices", second.Slices[0].OwnerReferences, owners)
 }
 
-// random returns three clusters that export hello in some way, as one of them knows it.
+// random returns the facts of one of three clusters, which export hello in random ways.
 func random(t *testing.T, r *rand.Rand) services.World {
 	rome, milan, turin := three()
 	all := []*cluster{rome, milan, turin}
@@ -359,7 +360,7 @@ func TestPropertiesOfMerge(t *testing.T) {
 			t.Fatalf("seed %d: it depends on the order:\n%s", seed, diff)
 		}
 
-		// Nothing is made of nothing.
+		// Merge adds no slices and no endpoints.
 		slicesIn, endpointsIn := len(w.Own), 0
 		for _, s := range w.Own {
 			endpointsIn += len(s.Endpoints)
@@ -385,13 +386,14 @@ func TestPropertiesOfMerge(t *testing.T) {
 			continue
 		}
 
-		// What it makes of this cluster's exports stays what it is.
+		// A merge of its own result changes nothing.
 		w.Own = own
 		if diff := difference(want, services.Merge(w)); diff != "" {
 			t.Fatalf("seed %d: its own work changes it:\n%s", seed, diff)
 		}
 
-		// The API server accepts the Service: names and numbers are distinct. Each slice's port is one of them.
+		// The API server accepts the Service: names and numbers are distinct. Each slice's port is a port of
+		// the Service.
 		ports := map[string]bool{}
 		for _, p := range want.Import.Spec.Ports {
 			ports[p.Name], ports[fmt.Sprint(p.Port, p.Protocol)] = true, true

@@ -36,8 +36,8 @@ type cluster struct {
 	derived  *corev1.Service
 }
 
-// newCluster returns a cluster with one pod that serves hello at the ports 42/TCP and 42/UDP. It does not
-// export it.
+// newCluster returns a cluster with one pod that serves hello at the ports 42/TCP and 42/UDP. The cluster does
+// not export hello.
 func newCluster(id wire.ClusterID, pods string, peers ...wire.ClusterID) *cluster {
 	c := &cluster{id: id, pods: netip.MustParsePrefix(pods), policy: services.Policy{Allowed: map[wire.ClusterID]services.Namespaces{}}}
 	for _, p := range peers {
@@ -117,7 +117,7 @@ func seen(by, of *cluster) network.Ranges {
 	return network.Ranges{r}
 }
 
-// world is what a cluster knows of hello.
+// world returns the facts of a cluster about hello.
 func (c *cluster) world(t *testing.T, all []*cluster) services.World {
 	t.Helper()
 	w := services.World{Name: hello, Self: c.id, Policy: c.policy, ImportUID: "uid", Derived: c.derived, Export: c.export, Own: c.exported.Slices}
@@ -165,8 +165,8 @@ func settle(t *testing.T, all ...*cluster) {
 	t.Fatal("it does not settle")
 }
 
-// reached lists the addresses to which kube-proxy sends a client of the derived Service's port. It joins
-// the Service and the slices by label, and their ports by name.
+// reached lists the addresses to which kube-proxy sends a client of the derived Service's port. kube-proxy
+// joins the Service and the slices by label, and their ports by name.
 func (c *cluster) reached(number int32, protocol corev1.Protocol) (out []string) {
 	if c.merged.Service == nil {
 		return nil

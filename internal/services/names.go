@@ -23,12 +23,13 @@ const derivedPrefix = "derived-"
 // implementations of the API choose the same name, and scripts of admins know it.
 func DerivedName(name types.NamespacedName) string { return derivedPrefix + digest(name.String(), 10) }
 
-// sliceDigest is the length of the part of a slice's name that is made from its source, in digits of 5
-// bits. A peer chooses the names of its slices, so 80 bits keep it from finding another one's name.
+// sliceDigest is the length of the part of a slice's name that is made from its source, in digits of 5 bits. A
+// peer chooses the sources. With 80 bits, it can't find a source whose slice gets the name of another slice.
 const sliceDigest = 16
 
-// sliceName returns the name of the multi-cluster EndpointSlice that a cluster's slice source becomes.
-// The digest covers all parts, because "a" of the cluster "b-c" and "a-b" of the cluster "c" look alike.
+// sliceName returns the name of the multi-cluster EndpointSlice that is made from a cluster's slice called
+// source. The digest covers all parts, because "a" of the cluster "b-c" and "a-b" of the cluster "c" look
+// alike.
 func sliceName(name types.NamespacedName, cluster wire.ClusterID, source string) string {
 	return name.Name + "-" + string(cluster) + "-" + digest(strings.Join([]string{name.Namespace, name.Name, string(cluster), source}, "/"), sliceDigest)
 }
@@ -38,8 +39,8 @@ func digest(text string, length int) string {
 	return strings.ToLower(base32.HexEncoding.EncodeToString(sum[:]))[:length]
 }
 
-// A Policy says which Services of peers this cluster imports. A peer that exports a Service joins the
-// Service of that name in each importing cluster, so this is the decision of an admin.
+// A Policy says which Services of peers this cluster imports. A peer that exports a Service joins the Service
+// of that name in each importing cluster, so an admin has to allow it.
 type Policy struct {
 	Own     []string // namespaces of our programs, besides those that [Reserved] knows
 	Allowed map[wire.ClusterID]Namespaces
@@ -88,16 +89,16 @@ func (p Policy) Imports(namespace string, from wire.ClusterID) bool {
 	return !Reserved(namespace, p.Own) && (n.All || slices.Contains(n.Names, namespace))
 }
 
-// Reserved reports whether a namespace neither exports nor imports Services: a namespace of Kubernetes,
-// or of our programs. The namespaces own are of our programs, too. Clusters that have such a namespace
-// don't mean the same by it.
+// Reserved reports whether a namespace neither exports nor imports Services: a namespace of Kubernetes, or of
+// our programs. The namespaces own are of our programs, too. Such a namespace has another meaning in each
+// cluster.
 func Reserved(namespace string, own []string) bool {
 	return slices.Contains(ReservedNames, namespace) || slices.Contains(own, namespace) ||
 		slices.ContainsFunc(ReservedPrefixes, func(p string) bool { return strings.HasPrefix(namespace, p) })
 }
 
-// ReservedNames and ReservedPrefixes are the reserved namespaces of all clusters, and the beginnings of their
-// names. The admission policy of Services ($RESERVED in package render) has the same.
+// ReservedNames are namespaces that are reserved in all clusters, and ReservedPrefixes begin the names of
+// others. The admission policy of Services ($RESERVED in package render) has the same lists.
 var (
 	ReservedNames    = []string{"default", wire.DefaultNamespace}
 	ReservedPrefixes = []string{"kube-", wire.TenantNamespaceName("")}

@@ -5,7 +5,7 @@
 //   - [Exported] makes the EndpointSlices that a cluster offers its peers, from a Service and its ServiceExport.
 //     A [Head] in an annotation of these slices describes the Service.
 //   - [Admit] checks an EndpointSlice that a peer has sent.
-//   - [Explain] and [Rows] say what was read of clusters about a name, and about all names.
-//   - [Merge] makes what a cluster has for one name: the ServiceImport, the derived Service, and the
+//   - [Explain] shows the way from one name to its endpoints, and [Rows] lists all names.
+//   - [Merge] makes a cluster's objects for one name: the ServiceImport, the derived Service, and the
 //     EndpointSlices with addresses as this cluster sees them.
 package services
