@@ -55,7 +55,7 @@ func TestACopyStaysIfItsObjectAppearsMeanwhile(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name          string
-		copied, other client.Object // of the two clusters
+		copied, other client.Object // the object on the provider, and its object here
 	}{
 		{"Service", &corev1.Service{ObjectMeta: named("lent-rome")}, &corev1.Service{ObjectMeta: named("lent")}},
 		{"ConfigMap", &corev1.ConfigMap{ObjectMeta: named("lent-rome")}, &corev1.ConfigMap{ObjectMeta: named("lent")}},

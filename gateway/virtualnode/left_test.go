@@ -29,7 +29,7 @@ func TestADeletionIsSeenOrMissed(t *testing.T) {
 		kind, o client.Object
 		is      deletion
 		ending  client.Object
-		again   bool // one of its name is another one
+		again   bool // a later object of this name is another object
 	}{
 		"a pod":     {&corev1.Pod{}, &corev1.Pod{ObjectMeta: meta}, ofPod("u1"), &corev1.Pod{ObjectMeta: ending}, true},
 		"a Service": {&corev1.Service{}, &corev1.Service{ObjectMeta: meta}, deletion{kind: services, namespace: "demo", name: "web"}, &corev1.Service{ObjectMeta: ending}, false},

@@ -128,7 +128,7 @@ func (m *mirror) reflect(ctx context.Context, name string) error {
 	if len(unneeded) == 0 {
 		return errors.Join(errs...)
 	}
-	// An object that has appeared since the first look would seem to be here, and not to be wanted.
+	// An object may have appeared here after the first call of wanted. Its copy must stay.
 	if wanted, err = m.wanted(ctx, s, v); err != nil {
 		return errors.Join(append(errs, err)...)
 	}

@@ -48,7 +48,7 @@ func newTold(t *testing.T, ready bool) *virtualNode {
 	}
 	v := &offloadingv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan", Annotations: map[string]string{peering.AnnotationNamespaces: "demo"}}}
 	v.Spec.ClusterID, v.Spec.ResourceQuota.Hard = "milan", granted
-	if ready { // as the process before said
+	if ready { // as an earlier process has written
 		v.Status.Conditions = []offloadingv1beta1.VirtualNodeCondition{{Type: offloadingv1beta1.NodeConditionType, Status: offloadingv1beta1.RunningConditionStatusType}}
 	}
 	return &virtualNode{
@@ -73,7 +73,7 @@ func TestASilentProviderIsNoRefusal(t *testing.T) {
 	away := apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "kubeconfig")
 	type step struct {
 		after  time.Duration
-		answer error // errNotAsked: none
+		answer error // errNotAsked: no request was sent
 		want   string
 	}
 	for name, c := range map[string]struct {
@@ -124,7 +124,8 @@ func TestAProcessThatStartsWithoutAMapWaitsForIt(t *testing.T) {
 	})
 }
 
-// Pods are judged by whether their namespace is unsaid. They are judged again when this changes.
+// Decisions about pods depend on whether the provider's answer for their namespace is known. Pods are queued
+// again when this changes.
 func TestPodsAreJudgedByWhatIsUnsaid(t *testing.T) {
 	m := newMirror(Options{Name: "milan", Log: slog.New(slog.DiscardHandler)}, nil, nil)
 	m.spaces["demo"] = &space{name: "demo", here: &side{cache: kept{}}}

@@ -121,10 +121,10 @@ func TestAChangeOfAPodIsSentOrTold(t *testing.T) {
 			p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "dbg", Image: image}})
 		}
 	}
-	again := "; make the pod again: kubectl -n demo get pod web -o yaml | kubectl replace --force -f -"
+	again := "; recreate the pod: kubectl -n demo get pod web -o yaml | kubectl replace --force -f -"
 	for name, c := range map[string]struct {
 		change func(*corev1.Pod)
-		labels map[string]string // of the pod's own, after the change
+		labels map[string]string // the pod's own labels after the change
 		told   string
 	}{
 		"nothing":               {func(*corev1.Pod) {}, nil, ""},
@@ -132,12 +132,12 @@ func TestAChangeOfAPodIsSentOrTold(t *testing.T) {
 		"a label's value":       {func(p *corev1.Pod) { p.Labels["app"] = "other" }, map[string]string{"app": "other"}, ""},
 		"a label that goes":     {func(p *corev1.Pod) { p.Labels = nil }, map[string]string{"app": ""}, ""},
 		"a label of ours":       {func(p *corev1.Pod) { p.Labels["liqo.io/shadowPod"] = "true" }, nil, ""},
-		"an annotation":         {func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} }, nil, ""},                                     // it means nothing on the provider
-		"tolerations":           {func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} }, nil, ""}, // of nodes here
+		"an annotation":         {func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} }, nil, ""},                                     // has no meaning on the provider
+		"tolerations":           {func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} }, nil, ""}, // have a meaning only for nodes here
 		"an image":              {func(p *corev1.Pod) { p.Spec.Containers[0].Image = "web:2" }, nil, "container web has image web:1, not web:2" + again},
 		"an init image":         {func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = "init:2" }, nil, "container init has image init:1, not init:2" + again},
-		"a deadline":            {func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(9)) }, nil, "activeDeadlineSeconds is as before" + again},
-		"an ephemeral one":      {debug("busybox"), nil, "ephemeral container dbg does not start; debug the pod there: kubectl -n demo-rome debug -it web --image busybox --context CONTEXT-OF-milan"},
+		"a deadline":            {func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(9)) }, nil, "activeDeadlineSeconds keeps its former value" + again},
+		"an ephemeral one":      {debug("busybox"), nil, "ephemeral container dbg does not start; debug the remote pod: kubectl -n demo-rome debug -it web --image busybox --context CONTEXT-OF-milan"},
 		"one of a hostile name": {debug("x; reboot"), nil, "--image 'x; reboot'"},
 		"a label and an image":  {func(p *corev1.Pod) { p.Labels["role"], p.Spec.Containers[0].Image = "leader", "web:2" }, map[string]string{"app": "web", "role": "leader"}, "web:2"},
 	} {
@@ -399,10 +399,10 @@ func (a Action) String() string {
 	return strings.Join(out, " ")
 }
 
-// world is a name on both sides, with a provider that works, and random events.
+// world simulates the pods of one name on both clusters, the provider's work, and random events.
 type world struct {
 	pod    *corev1.Pod
-	same   bool // the pods of this name are alike
+	same   bool // all pods of this name have the same spec
 	shadow *Shadow
 	copied *corev1.Pod
 	made   int
@@ -491,11 +491,11 @@ func TestFromAnywhereAPodEndsAsItShould(t *testing.T) {
 					w.pod = pod(func(p *corev1.Pod) { p.UID = types.UID(fmt.Sprint("u", seed+10)) })
 				}
 			case 2:
-				w.copied = nil // it is lost there
+				w.copied = nil // the provider loses the remote pod
 			case 3:
 				w.provide()
 			case 4:
-				if w.pod != nil && w.shadow != nil && w.shadow.Of == w.pod.UID { // by force
+				if w.pod != nil && w.shadow != nil && w.shadow.Of == w.pod.UID { // the pod is deleted by force
 					w.pod, w.shadow.Gone = nil, true
 				}
 			}
@@ -516,7 +516,7 @@ func TestFromAnywhereAPodEndsAsItShould(t *testing.T) {
 		switch {
 		case changed:
 			t.Fatalf("seed %d: it never rests", seed)
-		case w.pod == nil && w.shadow != nil && !w.shadow.Gone && w.copied != nil: // nobody has deleted it
+		case w.pod == nil && w.shadow != nil && !w.shadow.Gone && w.copied != nil: // no deletion was seen, so the ShadowPod stays
 		case w.pod == nil && (w.shadow != nil || w.copied != nil), w.pod != nil && w.pod.DeletionTimestamp != nil:
 			t.Fatalf("seed %d: left: %+v", seed, w)
 		case w.pod != nil && (w.shadow == nil || w.shadow.Of != w.pod.UID || w.copied == nil || w.pod.Status.Phase != corev1.PodRunning):

@@ -81,16 +81,16 @@ func (v View) unsent(pod *corev1.Pod, shadow *Shadow) string {
 		}
 	}
 	if !equality.Semantic.DeepEqual(now.ActiveDeadlineSeconds, was.ActiveDeadlineSeconds) {
-		old = append(old, "activeDeadlineSeconds is as before")
+		old = append(old, "activeDeadlineSeconds keeps its former value")
 	}
 	if len(old) > 0 {
 		again := command.Kubectl(command.Cluster{}, "-n", pod.Namespace, "get", "pod", pod.Name, "-o", "yaml")
-		all = append(all, fmt.Sprintf("%s; make the pod again: %s | kubectl replace --force -f -", strings.Join(old, ", "), again))
+		all = append(all, fmt.Sprintf("%s; recreate the pod: %s | kubectl replace --force -f -", strings.Join(old, ", "), again))
 	}
 	if n := len(pod.Spec.EphemeralContainers); n > 0 {
 		c := &pod.Spec.EphemeralContainers[n-1]
 		there := command.Kubectl(command.Cluster{}, "-n", v.Mapped, "debug", "-it", pod.Name, "--image", c.Image).For(v.Provider)
-		all = append(all, fmt.Sprintf("ephemeral container %s does not start; debug the pod there: %s", c.Name, there))
+		all = append(all, fmt.Sprintf("ephemeral container %s does not start; debug the remote pod: %s", c.Name, there))
 	}
 	if len(all) == 0 {
 		return ""
