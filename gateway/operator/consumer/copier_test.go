@@ -10,7 +10,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// If this cluster is the consumer of many providers, each namespace is compared with the others in the cache.
+// After a restart, only the slices of the compared namespace are read from the API server. The slices of other
+// providers come from the cache.
 func TestARestartListsOwnSlicesByNamespace(t *testing.T) {
 	const providers = 30
 	var live, known []client.Object
@@ -19,7 +20,7 @@ func TestARestartListsOwnSlicesByNamespace(t *testing.T) {
 		s.Labels = map[string]string{peering.LabelReplication: "true"}
 		live, known = append(live, s), append(known, s.DeepCopy())
 		if i == 0 {
-			known = nil // the cache is late with the namespace's own
+			known = nil // the cache does not have this namespace's slice yet
 		}
 	}
 	reader, lists := lendingtest.Counting(t, live...)

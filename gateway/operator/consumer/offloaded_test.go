@@ -94,7 +94,7 @@ func TestOneNamespaceBlocksNoOther(t *testing.T) {
 	add(long, 0, peering.OffloadingParams{})
 	add("chosen", 0, peering.OffloadingParams{Mapping: "SelectedName", RemoteName: strings.Repeat("b", 64)})
 	add("newest", 0, peering.OffloadingParams{})
-	add("there", 0, peering.OffloadingParams{}) // as new as that, and milan is asked for it
+	add("there", 0, peering.OffloadingParams{}) // as new as newest, and requested from milan already
 	for i := range offload.MostMapped - 1 {
 		add(fmt.Sprint("older-", i), time.Minute, peering.OffloadingParams{Selector: in("region", "milan")})
 	}
@@ -217,8 +217,8 @@ func TestProgramsStayUntilPodsAreGone(t *testing.T) {
 	}
 }
 
-// From any state, the plan depends only on the wishes of admins when no pods are left. No provider learns of
-// a namespace in which it has no rights.
+// From any state, the plan depends only on the wishes of admins when no pods are left. A virtual kubelet gets
+// no namespace in which it has no rights.
 func TestOffloadingForgetsNothingAndKeepsNothing(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	for seed := range uint64(2000) {
@@ -271,7 +271,7 @@ func TestOffloadingForgetsNothingAndKeepsNothing(t *testing.T) {
 					t.Fatalf("seed %d: programs look after %d namespaces, %d are asked for, leaving %v", seed, got, want, p.leaving)
 				}
 			}
-			for i := range o.nodes { // pods go
+			for i := range o.nodes { // all pods leave
 				o.nodes[i].Annotations = map[string]string{peering.AnnotationNamespaces: strings.Join(p.namespaces[o.nodes[i].key()], ",")}
 				o.nodes[i].holds = nil
 			}
@@ -282,7 +282,8 @@ func TestOffloadingForgetsNothingAndKeepsNothing(t *testing.T) {
 	}
 }
 
-// The provider removes the namespaces of a map that requests nothing before it ends.
+// Before the operator deletes a copy of a map, it empties the copy's requests, so that the provider removes
+// the namespaces.
 func TestAMapThatIsGivenUpAsksForNothingBefore(t *testing.T) {
 	id := corev1beta1.ClusterID("milan")
 	slice := authv1beta1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
@@ -290,7 +291,7 @@ func TestAMapThatIsGivenUpAsksForNothingBefore(t *testing.T) {
 	m := &offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Name: "milan", Labels: map[string]string{peering.LabelDestination: "milan"}}}
 	m.Spec.DesiredMapping = map[string]string{"demo": "demo-rome"}
 	shown := peering.MapCopy(m, "rome", "liqo-tenant-rome")
-	shown.Finalizers = []string{"of/another"} // it shows what the copy says when it ends
+	shown.Finalizers = []string{"of/another"} // keeps the deleted copy, so that the test can read it
 	home, _ := lendingtest.Counting(t)
 	remote, _ := lendingtest.Counting(t, shown)
 	r := &copier{client: home, reader: home, seen: control.NewDeletions(deletionsOf)}

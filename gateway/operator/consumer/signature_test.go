@@ -66,7 +66,7 @@ func TestNoWorkerWaitsForASignature(t *testing.T) {
 		t.Errorf("%d events", len(recorder.Events))
 	}
 	look("10.244.0.11", signing.RefusedAgain, servingLook)
-	look("10.244.0.12", time.Second, servingLook) // the program is elsewhere by now
+	look("10.244.0.12", time.Second, servingLook) // the virtual kubelet has another address now
 	all := requests()
 	if len(all) != 1 {
 		t.Fatalf("%d requests", len(all))

@@ -222,11 +222,11 @@ func (r *virtualNodes) obstacle(ctx context.Context, s *authv1beta1.ResourceSlic
 		return "", err
 	}
 	if n.UID != "" && !peering.MemberOf(n, s.Namespace) {
-		return fmt.Sprintf("%sthere is a node %s already, and the virtual node would have its name", wire.ProblemRefused, n.Name), nil
+		return fmt.Sprintf("%sthere is a node %s already, so the virtual node can't have this name", wire.ProblemRefused, n.Name), nil
 	}
 	switch why, err := r.guards.Missing(ctx); {
 	case err != nil:
-		return "", fmt.Errorf("find out whether admission policies limit the virtual kubelets: %w", err)
+		return "", fmt.Errorf("check the admission policies for virtual kubelets: %w", err)
 	case why != "":
 		return fmt.Sprintf("%sadmission policies don't limit the virtual kubelets on this cluster: %s", wire.ProblemRefused, why), nil
 	}
@@ -237,7 +237,7 @@ func (r *virtualNodes) obstacle(ctx context.Context, s *authv1beta1.ResourceSlic
 func (r *virtualNodes) make(ctx context.Context, v *offloadingv1beta1.VirtualNode) (again time.Duration, err error) {
 	operator := &appsv1.Deployment{}
 	if err := r.client.Get(ctx, client.ObjectKey{Namespace: r.home, Name: wire.OperatorName}, operator); err != nil {
-		return 0, fmt.Errorf("read the operator's own Deployment, whose image virtual nodes have: %w", err)
+		return 0, fmt.Errorf("read the operator's own Deployment for the image of virtual kubelets: %w", err)
 	}
 	id, err := control.ClusterID(ctx, r.client, r.home)
 	if err != nil {

@@ -74,7 +74,7 @@ func TestVirtualNodesAreListedOnce(t *testing.T) {
 		t.Error("the API server does not answer, and there is no error")
 	}
 	fails = false
-	if err := r.list(t.Context(), extra, true); err != nil { // of another one, which has not changed
+	if err := r.list(t.Context(), extra, true); err != nil { // of another VirtualNode, which has not changed
 		t.Fatal(err)
 	}
 	have(most)
