@@ -51,7 +51,7 @@ func TestConsumersTakeTurns(t *testing.T) {
 }
 
 // lentTo returns a provider with two consumers. rome has one mapped namespace, and mallory has as many as
-// allowed. A ShadowPod exists as soon as it is read. A write takes a moment.
+// allowed. Each ShadowPod that is read exists. Each write takes 1 ms.
 func lentTo(t *testing.T, made func(*corev1.Pod), objects ...client.Object) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -77,7 +77,7 @@ func lentTo(t *testing.T, made func(*corev1.Pod), objects ...client.Object) clie
 			objects = append(objects, ns)
 		}
 	}
-	wait := func() { time.Sleep(time.Millisecond) } // of an API server, at its best
+	wait := func() { time.Sleep(time.Millisecond) } // the answer time of a fast API server
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 			switch o := o.(type) {
@@ -85,7 +85,7 @@ func lentTo(t *testing.T, made func(*corev1.Pod), objects ...client.Object) clie
 				o.Namespace, o.Name, o.UID = key.Namespace, key.Name, types.UID(key.String())
 				o.Spec.Pod.Containers = []corev1.Container{{Name: "c", Image: "i"}}
 				return nil
-			case *corev1.Namespace: // as a cache does it
+			case *corev1.Namespace: // answered at once, as by a cache
 				namespaces[key.Name].DeepCopyInto(o)
 				return nil
 			}

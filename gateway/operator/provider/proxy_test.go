@@ -52,7 +52,7 @@ func TestTheProxyLeadsToTheAPIServerAlone(t *testing.T) {
 	proxy := proxied(t, apiServer.URL)
 	roots := x509.NewCertPool()
 	roots.AddCert(apiServer.Certificate())
-	c := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy), TLSClientConfig: &tls.Config{RootCAs: roots}}} //nolint:gosec // of a test
+	c := &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(proxy), TLSClientConfig: &tls.Config{RootCAs: roots}}} //nolint:gosec // only for tests
 	defer c.CloseIdleConnections()
 	get := func(at string) (string, error) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
