@@ -2,8 +2,8 @@
 // Package internal/services decides which objects a cluster has for a name; this package reads what the
 // decision needs, and writes its result.
 //
-// An exported Service's EndpointSlices are what the gateways of this cluster serve to their peers. The
-// gateways keep the slices of peers in the tenant namespaces.
+// The gateways of this cluster serve the EndpointSlices of exported Services to their peers. They keep copies
+// of the peers' slices in the tenant namespaces.
 package clusterset
 
 import (
@@ -42,8 +42,8 @@ type Options struct {
 	Home string // namespace of the operator
 	// Pods returns the ranges of the cluster's pods; none while they are not known.
 	Pods func(context.Context) ([]netip.Prefix, error)
-	// Taken returns addresses that are not a peer's, although they may lie in the range under which this
-	// cluster sees a peer. Nodes send no packets for them to the gateway.
+	// Taken returns addresses that this cluster needs, although the range under which it sees a peer may
+	// contain them. Nodes send packets for them to no gateway.
 	Taken func(context.Context) ([]netip.Addr, error)
 }
 
@@ -55,7 +55,7 @@ type controller struct {
 	client client.Client // reads come from the cache
 	live   client.Reader // without a cache
 	ways   ways
-	moved  chan event.GenericEvent // Services of a peer that is reached in another way
+	moved  chan event.GenericEvent // events for the Services of peers whose way has changed
 }
 
 // workers is the number of names that are reconciled at the same time.
@@ -142,8 +142,8 @@ const (
 type sort string
 
 const (
-	ofKubernetes sort = "kubernetes" // endpoints of a Service of this cluster
-	ofPeer       sort = "peer"       // what a gateway has kept of a peer's slice
+	ofKubernetes sort = "kubernetes" // written by Kubernetes for a Service of this cluster
+	ofPeer       sort = "peer"       // a gateway's copy of a peer's slice
 	written      sort = "written"    // by this controller
 )
 
@@ -198,7 +198,7 @@ func (r *controller) ofService(ctx context.Context, o client.Object) []reconcile
 // exported returns the request for a Service if it is exported. Most Services are not.
 func (r *controller) exported(ctx context.Context, name types.NamespacedName) []reconcile.Request {
 	if r.client.Get(ctx, name, &mcsv1beta1.ServiceExport{}) != nil {
-		return nil // an export that comes later is an event of its own
+		return nil // a later ServiceExport causes its own event
 	}
 	return []reconcile.Request{{NamespacedName: name}}
 }
@@ -259,7 +259,7 @@ func (r *controller) ofNetwork(ctx context.Context, o client.Object) (out []reco
 	return out
 }
 
-// ofWay returns the Services of all peers that are reached in another way than before.
+// ofWay returns the Services of all peers whose way has changed.
 func (r *controller) ofWay(ctx context.Context, _ client.Object) (out []reconcile.Request) {
 	changed, err := r.ways.refresh(ctx, r.peers)
 	if err != nil {
@@ -271,8 +271,8 @@ func (r *controller) ofWay(ctx context.Context, _ client.Object) (out []reconcil
 	return out
 }
 
-// watchWays judges the ways to all peers every second, until ctx ends: a gateway that has stopped reporting
-// is no event.
+// watchWays judges the ways to all peers every second, until ctx ends, because a gateway that stops reporting
+// causes no event.
 func (r *controller) watchWays(ctx context.Context) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()

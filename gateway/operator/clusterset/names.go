@@ -22,7 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// A state is what the cluster has for a name now.
+// A state holds the present objects of the cluster for a name.
 type state struct {
 	name     types.NamespacedName
 	export   *mcsv1beta1.ServiceExport // nil if there is none
@@ -37,7 +37,7 @@ func (r *controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	space.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	err := r.client.Get(ctx, client.ObjectKey{Name: req.Namespace}, space)
 	if apierrors.IsNotFound(err) || err == nil && space.DeletionTimestamp != nil {
-		return ctrl.Result{}, nil // the KEP creates no namespaces
+		return ctrl.Result{}, nil // by the KEP, an import creates no namespace
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read namespace %s: %w", req.Namespace, err)
@@ -76,7 +76,7 @@ func (r *controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, errors.Join(err, r.judge(ctx, now.export, made))
 }
 
-// state reads what there is of a name.
+// state reads the present objects for a name.
 func (r *controller) state(ctx context.Context, name types.NamespacedName) (*state, error) {
 	now := &state{name: name}
 	var err error
@@ -158,8 +158,8 @@ func (r *controller) world(ctx context.Context, now *state) (w services.World, c
 	return w, made.Conditions, nil
 }
 
-// write writes what the merge decides. The ServiceImport comes first, because it owns the other objects. Its
-// address comes from the derived Service.
+// write writes the objects that the merge returns. The ServiceImport comes first, because it owns the other
+// objects. Its address comes from the derived Service.
 func (r *controller) write(ctx context.Context, now *state, w services.World) (services.Merged, error) {
 	merged := services.Merge(w)
 	if merged.Import == nil {

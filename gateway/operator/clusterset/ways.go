@@ -19,11 +19,11 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// A way is what the endpoints of a peer depend on here, besides the peer's own slices.
+// A way holds the facts of this cluster on which the endpoints of a peer depend.
 type way struct {
 	id     wire.ClusterID
 	ranges network.Ranges
-	admits services.Namespaces // into which the peer's Services are imported
+	admits services.Namespaces // the namespaces into which the peer's Services are imported
 	down   bool                // no packets pass: the gateway measures this, or it has stopped reporting
 }
 
@@ -86,8 +86,8 @@ func (w *ways) refresh(ctx context.Context, reader client.Reader) (changed []str
 	return changed, nil
 }
 
-// quiet reports whether the gateway hears nothing of the peer. It notices this some seconds before it says that
-// the tunnel is broken.
+// quiet reports whether the gateway has reported that no packet comes from the peer. It reports this some
+// seconds before it reports that the tunnel is down.
 func quiet(all []networkingv1beta1.Connection) bool {
 	c := wire.First(all)
 	if c == nil {
@@ -97,7 +97,7 @@ func quiet(all []networkingv1beta1.Connection) bool {
 	return ok && err == nil && report.Quiet
 }
 
-// all returns the present ways, by tenant namespace. The caller does not change the map.
+// all returns the present ways, by tenant namespace. Callers must not change the map.
 func (w *ways) all(ctx context.Context, reader client.Reader) (map[string]way, error) {
 	w.mu.Lock()
 	read, present := w.read, w.present
@@ -113,14 +113,14 @@ func (w *ways) all(ctx context.Context, reader client.Reader) (map[string]way, e
 	return w.present, nil
 }
 
-// exporters returns what the peers export of a name, and which namespaces are admitted for each.
+// exporters returns the peers that export a name, with the copies of their slices, and the policy for imports.
 func exporters(present map[string]way, copies []discoveryv1.EndpointSlice) (peers []services.Exporter, policy services.Policy) {
 	policy.Allowed = map[wire.ClusterID]services.Namespaces{}
 	for _, namespace := range slices.Sorted(maps.Keys(present)) {
 		w := present[namespace]
 		policy.Own = append(policy.Own, namespace)
 		if _, second := policy.Allowed[w.id]; second {
-			continue // a peer has one tenant namespace
+			continue // only the first tenant namespace of a peer counts
 		}
 		policy.Allowed[w.id] = w.admits
 		of := services.Exporter{ID: w.id, Down: w.down, Seen: w.ranges.Seen}
