@@ -43,7 +43,7 @@ import (
 // rome's admin come back from a backup, in a random order. Pods on milan go on. Objects that were deleted
 // while no operator ran are named, and are removed when the admin confirms it.
 func TestNothingIsDeletedBecauseItIsAbsent(t *testing.T) {
-	t.Parallel() // it waits, most of the time
+	t.Parallel() // because it mostly waits
 	requireAPI(t)
 	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
 	until(t, rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: peering.KeysName}}, "made", func(s *corev1.Secret) bool { return len(s.Data) == 2 })
@@ -66,7 +66,7 @@ func TestNothingIsDeletedBecauseItIsAbsent(t *testing.T) {
 		{"what was deleted unseen is left", w.testLeft},
 	} {
 		if !t.Run(part.name, part.test) {
-			return // the next begins where it should have ended
+			return // the next part needs the end state of this part
 		}
 	}
 }
@@ -251,7 +251,7 @@ func derived() []client.Object {
 // operator.
 func (w *pair) testDerivedDeleted(t *testing.T, random *rand.Rand, way *valve) {
 	before := w.onProvider(t)
-	defer hasNoGap(t, w.rome, "demo")() // what is not ready at home gets no packets from there
+	defer hasNoGap(t, w.rome, "demo")() // pods that are not ready on rome get no packets there
 	w.alone(t, w.rome, derived())
 	w.settled(t)
 	w.same(t, before, "each derived object was deleted alone")
@@ -276,7 +276,7 @@ func (w *pair) testDerivedDeleted(t *testing.T, random *rand.Rand, way *valve) {
 			}
 			err := w.rome.Get(t.Context(), client.ObjectKeyFromObject(o), o)
 			if apierrors.IsNotFound(err) {
-				continue // it went with its owner
+				continue // it was deleted with its owner
 			} else if err != nil {
 				t.Fatal(err)
 			}
@@ -477,7 +477,7 @@ func (w *pair) testCopiesLost(t *testing.T, random *rand.Rand, way *valve) {
 		back()
 		same("the copies were deleted")
 	}
-	rightless := func() { // it has looked
+	rightless := func() { // so the operator has handled the change
 		t.Helper()
 		untilGone(t, w.milan, &rbacv1.RoleBinding{ObjectMeta: inTwin(wire.MappedAccessName)})
 	}

@@ -52,7 +52,7 @@ func (w *pair) testAlong(t *testing.T) {
 		&corev1.Service{ObjectMeta: inDemo("elsewhere"), Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}},
 		&corev1.Service{ObjectMeta: inDemo("headless"), Spec: corev1.ServiceSpec{ClusterIP: "None", Selector: map[string]string{"app": "web"}}},
 		endpointsOf("web", "10.244.9.9", seen(here)+".3.7", "192.0.2.7"),
-		endpointsOf("headless", seen(here)+".3.7"), // of the provider's pods alone
+		endpointsOf("headless", seen(here)+".3.7"), // only addresses of the provider's pods
 	} {
 		w.rome.create(o)
 		defer func() {
@@ -128,13 +128,13 @@ func (w *pair) testAlong(t *testing.T) {
 // In testSilence, the gateway of the provider's side stops to report, and reports again.
 func (w *pair) testSilence(t *testing.T, slice func() *discoveryv1.EndpointSlice, ready func(bool) func(*discoveryv1.EndpointSlice) bool, tunnel *networkingv1beta1.Connection) {
 	t.Helper()
-	for n := range 2 { // the first report is believed for 3 s
+	for n := range 2 { // the first report counts for 3 s
 		report := fmt.Sprintf(`{"metadata":{"annotations":{"liqo-tui.dev/status":"{\"at\":\"2026-01-01T00:00:0%dZ\",\"intervalSeconds\":1}"}}}`, n)
 		if err := w.milan.Patch(t.Context(), tunnel, mergePatch(report)); err != nil {
 			t.Fatal(err)
 		}
 		until(t, w.milan, slice(), "ready, since there is a report", ready(true))
-		w.milan.runDelete(t, slice()) // it is judged now, and again when the report is too old
+		w.milan.runDelete(t, slice()) // the slice is made again now, and when the report becomes stale
 		until(t, w.milan, slice(), "not ready, since there is none", ready(false))
 	}
 	if err := w.milan.Patch(t.Context(), tunnel, mergePatch(`{"metadata":{"annotations":{"liqo-tui.dev/status":null}}}`)); err != nil {

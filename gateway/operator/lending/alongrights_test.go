@@ -55,7 +55,7 @@ func (l *lent) testRefusedAlong(t *testing.T) {
 	} {
 		abuses.Permitted(t, "the consumer, beside its pods", kind, err)
 	}
-	for _, kind := range peering.SecretTypes { // by the API server's own rules each needs other keys
+	for _, kind := range peering.SecretTypes { // the API server requires other keys for each type
 		err := c.Create(ctx, &corev1.Secret{ObjectMeta: ofRome("demo-rome", "x"), Type: kind, Data: map[string][]byte{
 			"tls.crt": nil, "tls.key": nil, "username": nil, "ssh-privatekey": {1}, ".dockercfg": []byte("{}"), ".dockerconfigjson": []byte("{}"),
 		}})
@@ -109,7 +109,7 @@ func (l *lent) testRefusedAlong(t *testing.T) {
 		})},
 		{"others' addresses", inside, service(func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.1"} })},
 		{"an address of its choice", given, service(func(s *corev1.Service) { s.Spec.ClusterIP = "10.0.0.77" })},
-		{"an address of its choice, unsaid", given, service(func(s *corev1.Service) { // who resets these says nothing of what it has set
+		{"an address of its choice, unsaid", given, service(func(s *corev1.Service) { // an object with reset managed fields does not show which fields its writer has set
 			s.Spec.ClusterIP, s.ManagedFields = "10.0.0.78", []metav1.ManagedFieldsEntry{{}}
 		})},
 		{"an address of its choice, by an update", given, func() error {
@@ -261,7 +261,7 @@ func (l *lent) testForeignServices(t *testing.T) {
 	later := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "demo-rome", Name: "own-db"}, Spec: port}
 	l.milan.create(later)
 	defer l.milan.runDelete(t, later)
-	if err := l.slice.Patch(t.Context(), endpoints("own-db"), mergePatch(`{"metadata":{"annotations":{"liqo-tui.dev/of-version":"2"}}}`)); err != nil { // its next change
+	if err := l.slice.Patch(t.Context(), endpoints("own-db"), mergePatch(`{"metadata":{"annotations":{"liqo-tui.dev/of-version":"2"}}}`)); err != nil { // the next change of the endpoints
 		t.Fatal(err)
 	}
 	abuses.Refused(t, "the consumer", "endpoints of a Service of others, later", refused("own-db"))

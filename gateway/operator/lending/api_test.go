@@ -37,7 +37,7 @@ import (
 
 // In TestPeering, rome uses milan, only with our operators and with the plan that peers clusters with Liqo.
 func TestPeering(t *testing.T) {
-	t.Parallel() // it waits, most of the time
+	t.Parallel() // because it mostly waits
 	requireAPI(t)
 	abuses.Begin(t)
 	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
@@ -57,7 +57,7 @@ func TestPeering(t *testing.T) {
 		{"the end", func(t *testing.T) { w.testEnd(t, before) }},
 	} {
 		if !t.Run(part.name, part.test) {
-			return // the next begins where it should have ended
+			return // the next part needs the end state of this part
 		}
 	}
 }
@@ -66,10 +66,10 @@ type pair struct {
 	t           *testing.T
 	rome, milan *plane
 	proxy       string
-	params      peer.Params  // besides the proxy; the zero value is for access alone
+	params      peer.Params  // except the proxy; the zero value requests only access
 	access      *rest.Config // of rome, to milan
 	node        bool         // with a virtual node
-	watched     func()       // ends [hasNoGap] of milan
+	watched     func()       // stops [hasNoGap] on milan
 }
 
 func (w *pair) run(t *testing.T, goal flows.Goal) (changed bool, took time.Duration) {

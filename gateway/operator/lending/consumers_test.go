@@ -72,7 +72,7 @@ func BenchmarkConsumersRestart(b *testing.B) {
 	first.untilQuiet(10*time.Minute, consumers)
 	first.end()
 
-	runtime.GC() // what is left of all that is not the restart's
+	runtime.GC() // frees the memory of everything before the restart
 	if file := os.Getenv("PROFILE"); file != "" {
 		f, err := os.Create(file)
 		if err != nil {
@@ -121,7 +121,7 @@ func cpuTime(b *testing.B) time.Duration {
 type crowd struct {
 	*plane
 	b        *testing.B
-	consumer consumer // the key of all of them
+	consumer consumer // all consumers have the same key
 }
 
 func (c *crowd) each(n int, do func(id wire.ClusterID, i int) error) {

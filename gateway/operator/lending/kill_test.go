@@ -29,7 +29,7 @@ const (
 // TestCrashesDuringAHandshake ends both operators after each of their writes, until a virtual node is ready.
 // Other processes continue, and the result is the same as without crashes.
 func TestCrashesDuringAHandshake(t *testing.T) {
-	t.Parallel() // it waits, most of the time
+	t.Parallel() // because it mostly waits
 	requireAPI(t)
 	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
 	w := &pair{t: t, rome: rome, milan: milan, proxy: proxy(t), params: peer.Params{CPU: "2", Memory: "2Gi"}, node: true}
@@ -37,7 +37,7 @@ func TestCrashesDuringAHandshake(t *testing.T) {
 	milan.node("node-a", "8", "16Gi")
 	first := sample.Seed(t)
 	for n := range uint64(sample.Of(1, mostWrites)) {
-		writes := int64((first+n*5)%mostWrites) + 1 // 5 and 31 have no common divisor: all of them, in the end
+		writes := int64((first+n*5)%mostWrites) + 1 // 5 and 31 have no common divisor, so all numbers occur
 		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {
 			w.forget(t)
 			rome.stop()
@@ -72,7 +72,7 @@ func (w *pair) forget(t *testing.T) {
 		}
 	}
 	none(w.rome, slice("liqo-tenant-milan", "milan"))
-	none(w.milan, slice("liqo-tenant-rome", "milan")) // left there, if the operator has just crashed
+	none(w.milan, slice("liqo-tenant-rome", "milan")) // a crashed operator may have left it there
 	w.nodeGone(t)
 	none(w.rome, identity())
 	none(w.rome, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: peering.SignedNonceName}})

@@ -24,7 +24,7 @@ import (
 // In TestLiqoctl, the released liqoctl, unmodified, gives rome access to milan, and our operators answer. Our
 // plan uses the objects of liqoctl, and liqoctl ends the access.
 func TestLiqoctl(t *testing.T) {
-	t.Parallel() // it waits, most of the time
+	t.Parallel() // because it mostly waits
 	requireAPI(t)
 	program, err := filepath.Abs(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "..", "liqoctl"))
 	if err != nil {

@@ -65,7 +65,7 @@ func (w *pair) testProgramRights(t *testing.T) {
 	w.rome.node("real", "4", "8Gi")
 	defer w.rome.runDelete(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real"}})
 	other := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: map[string]string{"liqo.io/type": "virtual-node", "liqo-tui.dev/virtual-node-of": "liqo-tenant-turin"}}}
-	defer func() { _ = w.rome.Delete(ctx, other) }() // the operator does, too
+	defer func() { _ = w.rome.Delete(ctx, other) }() // the operator also deletes it
 	realLease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "real"}}
 	w.rome.create(realLease.DeepCopy())
 	defer w.rome.runDelete(t, realLease)
@@ -77,7 +77,7 @@ func (w *pair) testProgramRights(t *testing.T) {
 		}
 	}
 	elsewhere := func() error {
-		for { // the operator deletes it, since there is no VirtualNode of it
+		for { // the operator deletes it, because it has no VirtualNode
 			if err := w.rome.Create(ctx, other.DeepCopy()); err != nil && !apierrors.IsAlreadyExists(err) {
 				return err
 			}

@@ -66,7 +66,7 @@ func (p *plane) runPods(t *testing.T) {
 		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 			var pods corev1.PodList
 			if p.List(ctx, &pods, client.HasLabels{peering.LabelPodNode}) != nil {
-				continue // it ends
+				continue // the test ends
 			}
 			for i := range pods.Items {
 				p.runPod(ctx, &pods.Items[i])
@@ -357,7 +357,7 @@ func fitting() map[string]func(*corev1.PodSpec) {
 	} {
 		for _, volume := range []string{"v", "kube-api-access-v"} { // the second name is that of a pod's own token
 			all["volume "+volume+": "+name] = func(s *corev1.PodSpec) {
-				s.ServiceAccountName = "default" // API servers ask for one with a token
+				s.ServiceAccountName = "default" // API servers require an account for a pod with a token
 				s.Volumes = append(s.Volumes, corev1.Volume{Name: volume, VolumeSource: source})
 			}
 		}
@@ -443,10 +443,10 @@ func (w *pair) testPodChanges(t *testing.T) {
 		},
 		"`spec.activeDeadlineSeconds`": func() {
 			try(t, patch(`{"spec":{"activeDeadlineSeconds":3600}}`))
-			told("activeDeadlineSeconds is as before")
+			told("activeDeadlineSeconds keeps its former value")
 		},
-		"`spec.tolerations`":                   func() {}, // of nodes at home
-		"`spec.terminationGracePeriodSeconds`": func() {}, // from a negative number only, which no provider runs
+		"`spec.tolerations`":                   func() {}, // have a meaning only for nodes of rome
+		"`spec.terminationGracePeriodSeconds`": func() {}, // can only change from a negative number, which no provider accepts
 	} {
 		if !strings.Contains(rest, field) {
 			t.Errorf("Kubernetes lets change %s, without %s", list, field)
@@ -460,7 +460,7 @@ func (w *pair) testPodChanges(t *testing.T) {
 	until(t, w.rome, p, "there", func(*corev1.Pod) bool { return true })
 	p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "dbg", Image: "busybox", TerminationMessagePolicy: corev1.TerminationMessageReadFile}}}
 	try(t, w.rome.SubResource("ephemeralcontainers").Update(t.Context(), p))
-	told("ephemeral container dbg does not start; debug the pod there: kubectl -n demo-rome debug -it changes --image busybox --context CONTEXT-OF-milan")
+	told("ephemeral container dbg does not start; debug the remote pod: kubectl -n demo-rome debug -it changes --image busybox --context CONTEXT-OF-milan")
 	resize := w.rome.SubResource("resize").Patch(t.Context(), onMilan("demo", "changes"), client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]}}`)))
 	t.Logf("other resources: %v", resize)
 	// The labels change soon, because a leader election needs this.
@@ -631,7 +631,7 @@ func (w *pair) stays(t *testing.T, p *corev1.Pod) {
 	if err := w.rome.Delete(t.Context(), p.DeepCopy(), client.GracePeriodSeconds(1)); err != nil {
 		t.Fatal(err)
 	}
-	next := onMilan("demo", "next") // whose turn comes later
+	next := onMilan("demo", "next") // handled after p
 	w.rome.create(next.DeepCopy())
 	until(t, w.rome, next, "looked at", func(p *corev1.Pod) bool { return p.Status.Reason == "NamespaceNotOffloaded" })
 	until(t, w.rome, p, "still there", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })

@@ -30,7 +30,7 @@ const (
 func (w *pair) testProgramCrashes(t *testing.T) {
 	first := sample.Seed(t)
 	for n := range uint64(sample.Of(1, mostOfAPod)) {
-		writes := int64((first+n*3)%mostOfAPod) + 1 // 3 and 8 have no common divisor: all of them, in the end
+		writes := int64((first+n*3)%mostOfAPod) + 1 // 3 and 8 have no common divisor, so all numbers occur
 		t.Run(fmt.Sprintf("after %d writes", writes), func(t *testing.T) {
 			before := w.rome.programCrashes.Load()
 			w.rome.programEnds.Store(writes)

@@ -24,7 +24,7 @@ func (w *pair) ending(t *testing.T, namespace string) (virtual, real *corev1.Pod
 	t.Helper()
 	virtual, real = onMilan(namespace, "ending"), onMilan(namespace, "ending-on-real", func(s *corev1.PodSpec) { s.NodeName = "real" })
 	for _, p := range []*corev1.Pod{virtual, real} {
-		p.Finalizers = []string{"test/hold"} // the node's program, too, lets it go
+		p.Finalizers = []string{"test/hold"} // otherwise the virtual kubelet would remove the pod
 		w.rome.create(p)
 		w.rome.runDeleteNow(t, p)
 	}
@@ -33,7 +33,7 @@ func (w *pair) ending(t *testing.T, namespace string) (virtual, real *corev1.Pod
 			if err := w.rome.Patch(context.Background(), p, mergePatch(`{"metadata":{"finalizers":null}}`)); err != nil {
 				t.Errorf("let pod %s go: %v", p.Name, err)
 			}
-			_ = w.rome.Delete(context.Background(), p, client.GracePeriodSeconds(0)) // it may be gone
+			_ = w.rome.Delete(context.Background(), p, client.GracePeriodSeconds(0)) // the pod may be gone already
 		}
 	})
 	return virtual, real
@@ -59,7 +59,7 @@ func (w *pair) testProgramsPods(t *testing.T) {
 	stray := onMilan("default", "stray")
 	for _, p := range []*corev1.Pod{real, nowhere, stray} {
 		w.rome.create(p)
-		defer func() { _ = w.rome.Delete(ctx, p, client.GracePeriodSeconds(0)) }() // the operator lets one go, too
+		defer func() { _ = w.rome.Delete(ctx, p, client.GracePeriodSeconds(0)) }() // the operator also deletes such a pod
 	}
 	password := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "demo", Name: "password"}}
 	w.rome.create(password)
@@ -85,7 +85,7 @@ func (w *pair) testProgramsPods(t *testing.T) {
 			return posing.Status().Patch(ctx, p.DeepCopy(), mergePatch(`{"status":{"message":"x"}}`), client.DryRunAll)
 		}
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // an API server acts on a binding a moment later
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // a new binding takes effect a moment later
 		err := says(fresh)()
 		if err == nil {
 			break

@@ -78,7 +78,7 @@ func TestAProviderThatSaysNoIsAskedEverLater(t *testing.T) {
 	if err := c.Update(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
-	look(15 * time.Second) // it says no
+	look(15 * time.Second) // the provider refuses
 	code.Store(http.StatusOK)
 	look(15 * time.Second)
 	code.Store(http.StatusForbidden)

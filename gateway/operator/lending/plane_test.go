@@ -148,13 +148,13 @@ type plane struct {
 	server    string // URL of the API server
 	kubecfg   string // file with an admin's access
 	crashes   atomic.Int64
-	lend      corev1.ResourceList // told to the operator
+	lend      corev1.ResourceList // the operator's limit for lending
 	stop      func()              // ends the operator
 
 	programEnds    atomic.Int64 // the next program of a virtual node ends after so many writes, 0 for never
 	programCrashes atomic.Int64
-	programs       atomic.Int64 // that run
-	holdsPods      atomic.Bool  // no pod of a consumer ends
+	programs       atomic.Int64 // the number of running virtual kubelets
+	holdsPods      atomic.Bool  // keep consumers' pods that are deleted
 }
 
 func newPlane(t testing.TB, id wire.ClusterID, role render.PeeringRole) *plane {
@@ -198,7 +198,7 @@ func (p *plane) runControllers(admin *envtest.AuthenticatedUser, folder string) 
 	stop, err := apitest.Controllers(file, &log,
 		"--cluster-signing-cert-file", filepath.Join(folder, "ca.crt"), "--cluster-signing-key-file", filepath.Join(folder, "ca.key"),
 		"--controllers=certificatesigningrequest-signing-controller,namespace-controller,garbage-collector-controller,resourcequota-controller",
-		"--kube-api-qps=1000", "--kube-api-burst=1000", // a quota that is not counted within seconds is made again
+		"--kube-api-qps=1000", "--kube-api-burst=1000", // otherwise quotas would be counted too late, and made again
 	)
 	if err != nil {
 		p.t.Fatal(err)
@@ -264,11 +264,11 @@ func (p *plane) runOperatorThatEnds(role render.PeeringRole, writes int64) {
 		if writes > 0 {
 			first, kill := context.WithCancel(ctx)
 			defer kill()
-			mortal, made := rest.CopyConfig(config), &atomic.Int64{} // of connections to other clusters, too
+			mortal, made := rest.CopyConfig(config), &atomic.Int64{} // also counts writes to other clusters
 			mortal.Wrap(func(next http.RoundTripper) http.RoundTripper {
 				return &crash{next: next, after: writes, made: made, kill: kill}
 			})
-			_ = run(first, mortal) // it can't say good-bye
+			_ = run(first, mortal) // its connection is cut, so it can't clean up
 			if ctx.Err() == nil {
 				p.crashes.Add(1)
 			}
@@ -304,7 +304,7 @@ func (c *crash) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer, err
 	}
 	c.kill()
-	_ = answer.Body.Close() // of an answer that nobody gets
+	_ = answer.Body.Close() // the operator does not get the answer
 	return nil, errCrashed
 }
 
@@ -333,7 +333,7 @@ func until[O client.Object](t testing.TB, p *plane, o O, what string, holds func
 	t.Helper()
 	key := client.ObjectKeyFromObject(o)
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		reflect.ValueOf(o).Elem().SetZero() // what is absent now would stay
+		reflect.ValueOf(o).Elem().SetZero() // otherwise fields that are absent now would keep their old values
 		err := p.Get(t.Context(), key, o)
 		if err == nil && holds(o) {
 			return o
@@ -444,7 +444,7 @@ func proxy(t testing.TB) string {
 		_, _ = fmt.Fprint(here, "HTTP/1.1 200 OK\r\n\r\n")
 		for _, way := range [][2]net.Conn{{here, there}, {there, here}} {
 			open.Go(func() {
-				_, _ = io.Copy(way[0], way[1]) // ends with the connection
+				_, _ = io.Copy(way[0], way[1]) // an error only means that the connection has ended
 				_ = way[0].Close()
 			})
 		}

@@ -33,7 +33,7 @@ import (
 // TestTenantsThatAreRefused tries to get the rights of others by a Tenant. Each Tenant has a namespace with
 // the labels, a nonce, and everything else that it needs.
 func TestTenantsThatAreRefused(t *testing.T) {
-	t.Parallel() // it waits, most of the time
+	t.Parallel() // because it mostly waits
 	requireAPI(t)
 	abuses.Begin(t)
 	milan := newPlane(t, "milan", render.PeeringProvider)
@@ -82,7 +82,7 @@ func TestTenantsThatAreRefused(t *testing.T) {
 		name   string
 		id     wire.ClusterID
 		change func(*applying)
-		want   string // "" for one that is accepted
+		want   string // "" if it is accepted
 	}{
 		{"a control", "turin", none, ""},
 		{"two groups", "two-groups", with(func(_ *applying, n *pkix.Name, _ *x509.CertificateRequest) {

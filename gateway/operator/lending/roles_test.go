@@ -39,7 +39,7 @@ func (w *pair) testRoles(t *testing.T) {
 		space := render.TenantNamespace(render.Tenant{Namespace: wire.TenantNamespaceName(other), Remote: other})
 		for _, o := range append([]wire.Object{space}, roles...) {
 			p.create(o)
-			defer p.runDelete(t, o) // of both clusters, in the end
+			defer p.runDelete(t, o) // at the end, on both clusters
 		}
 		config, err := p.authority.AddUser(envtest.User{Name: "ada"}, p.config)
 		if err != nil {

@@ -67,7 +67,7 @@ func (w *pair) testAddress(t *testing.T) {
 	}
 	first := at("vk-milan-1", "10.244.0.11", func(*corev1.Pod) {})
 	serves("10.244.0.11")
-	other := at("vk-milan-2", "192.0.2.9", func(p *corev1.Pod) { p.Spec.ServiceAccountName = "default" }) // anybody's
+	other := at("vk-milan-2", "192.0.2.9", func(p *corev1.Pod) { p.Spec.ServiceAccountName = "default" }) // a pod of another account
 	w.rome.runDeletePod(t, first)
 	until(t, w.rome, member(), "nowhere", func(n *corev1.Node) bool {
 		return len(n.Status.Addresses) == 0 && n.Status.DaemonEndpoints.KubeletEndpoint.Port == 0

@@ -32,7 +32,7 @@ import (
 
 // In TestResources, rome requests resources of milan, only with our operators.
 func TestResources(t *testing.T) {
-	t.Parallel() // it waits, most of the time
+	t.Parallel() // because it mostly waits
 	requireAPI(t)
 	abuses.Begin(t)
 	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
@@ -56,7 +56,7 @@ func TestResources(t *testing.T) {
 		{"the end", func(t *testing.T) { w.testResourcesEnd(t, before) }},
 	} {
 		if !t.Run(part.name, part.test) {
-			return // the next begins where it should have ended
+			return // the next part needs the end state of this part
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (w *pair) testGranted(t *testing.T) {
 // testSliceRights makes an attacker's requests with the consumer's real credentials. The first row proves
 // that the later requests reach the API server.
 func (w *pair) testSliceRights(t *testing.T) {
-	w.rome.stop() // its operator would take back what it has not asked for
+	w.rome.stop() // rome's operator would delete copies that it has not made
 	c, ctx := w.consumerClient(t, w.access), t.Context()
 	copyOf := func(name string) *authv1beta1.ResourceSlice {
 		return peering.SliceCopy(mine(name, "1"), "rome", "liqo-tenant-rome")
@@ -324,7 +324,7 @@ func (w *pair) testRefusedSlices(t *testing.T) {
 	for name, row := range map[string]struct {
 		csr    []byte
 		change func(*authv1beta1.ResourceSlice)
-		why    string // "" for one that is accepted
+		why    string // "" if it is accepted
 	}{
 		"a control":              {request(rome, peering.SliceUser("attempt", "rome")), nil, ""},
 		"no request":             {nil, nil, "not one request"},
@@ -393,7 +393,7 @@ func (w *pair) testMoreAndLess(t *testing.T) {
 	if why := w.fails(t); !strings.Contains(why, "milan denies the resources: cpu: 100 asked for; the nodes of milan have 8, of which 8 are not lent yet") {
 		t.Errorf("got %q", why)
 	}
-	// The earlier answer does not answer another question.
+	// The answer for an earlier request does not count for the present one.
 	w.params = was
 	w.peer(t)
 }
@@ -471,7 +471,7 @@ func (w *pair) testNothingMore(t *testing.T) {
 	w.condition(t, authv1beta1.TenantConditionCordoned)
 	w.rome.create(mine("second", "1"))
 	w.answered(t, w.milan, slice("liqo-tenant-rome", "second"), "an admin has cordoned tenant rome")
-	w.answered(t, w.milan, there, "") // keeps what it has
+	w.answered(t, w.milan, there, "") // the slice keeps its resources
 	w.condition(t, authv1beta1.TenantConditionDrained)
 	untilGone(t, w.milan, there)
 	w.condition(t, authv1beta1.TenantConditionActive)

@@ -52,7 +52,7 @@ func TestManyPodsAbroad(t *testing.T) {
 	w.counts(t, many)
 	took := time.Since(began)
 	const quiet = 5 * time.Second
-	time.Sleep(quiet) // what is not written in that time is the test
+	time.Sleep(quiet) // nothing may be written in this time
 	rested := [2]map[string]int{rome.writes(t), milan.writes(t)}
 	grown := heapInUse() - heap
 	t.Logf("figure: %d pods abroad after %s, %d KiB each in both operators, the node's program and this test", many, took.Round(time.Millisecond), grown/many>>10)
@@ -68,7 +68,7 @@ func TestManyPodsAbroad(t *testing.T) {
 			}
 		}
 	}
-	if most := many * 100 << 10; sample.All() && grown > most { // of few pods the rest is more
+	if most := many * 100 << 10; sample.All() && grown > most { // with few pods, other memory weighs more
 		t.Errorf("the heap grew by %d MiB, want at most %d", grown>>20, most>>20)
 	}
 	time.Sleep(quiet)

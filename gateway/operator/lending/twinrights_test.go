@@ -182,7 +182,7 @@ func (p *plane) writesInto(t *testing.T, mapped string) {
 		t.Fatal(err)
 	}
 	tried := client.NewDryRunClient(p.Client)
-	until(t, p, ns, "open to an account that its admin has named", func(*corev1.Namespace) bool { // policies learn of namespaces with a lag
+	until(t, p, ns, "open to an account that its admin has named", func(*corev1.Namespace) bool { // policies see changes of namespaces with a delay
 		return tried.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: mapped, Name: "tried"}}) == nil
 	})
 }
@@ -234,7 +234,7 @@ func (l *lent) testOthersInTwins(t *testing.T) {
 
 // hostile are pods that nobody may run in a mapped namespace.
 var hostile = map[string]struct {
-	ours   string // why there is no pod, "" where what is asked for is left out
+	ours   string // the reason that there is no pod; "" if the pod is made without the hostile part
 	theirs string // how the API server refuses such a pod
 	change func(*corev1.PodSpec)
 }{

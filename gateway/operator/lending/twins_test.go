@@ -31,8 +31,8 @@ import (
 type lent struct {
 	id       wire.ClusterID
 	milan    *plane
-	plane    client.Client // of its control plane
-	slice    client.Client // of who uses its slice
+	plane    client.Client // with the certificate of its operator
+	slice    client.Client // with the slice's certificate
 	consumer consumer
 	config   *rest.Config // of the slice
 }
@@ -177,7 +177,7 @@ func TestTwins(t *testing.T) {
 		{"gone", rome.testTwinsEnd},
 	} {
 		if !t.Run(part.name, part.test) {
-			return // the next begins where it should have ended
+			return // the next part needs the end state of this part
 		}
 	}
 }
@@ -328,7 +328,7 @@ func (l *lent) testPurse(t *testing.T) {
 			}
 		})
 		if n == 40 {
-			wg.Go(func() { // the process ends meanwhile, and another begins
+			wg.Go(func() { // meanwhile, the operator ends and another one begins
 				l.milan.stop()
 				l.milan.runOperator(render.PeeringProvider)
 			})
@@ -488,7 +488,7 @@ func (l *lent) testTwinsEnd(t *testing.T) {
 	l.has(t, s)
 	abuses.Permitted(t, "the consumer", "read its ShadowPod", l.slice.Get(t.Context(), client.ObjectKeyFromObject(s), s.DeepCopy()))
 	untilGone(t, l.milan, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "three-rome"}})
-	l.says(t, "three", "") // it is gone
+	l.says(t, "three", "") // the namespace is gone
 	// Pods that kubelets run use their whole grace period, up to the limit.
 	running := map[string]*corev1.Pod{}
 	for name, grace := range map[string]int64{"hasty": 5, "patient": 600, "leaving": 600} {
@@ -507,7 +507,7 @@ func (l *lent) testTwinsEnd(t *testing.T) {
 	if err := l.slice.Delete(t.Context(), shadow("demo-rome", "leaving", nil)); err != nil {
 		t.Fatal(err)
 	}
-	ends("leaving", 600) // its owner ends it
+	ends("leaving", 600) // the consumer deletes the pod
 	// When the Tenant is drained, the rights and the namespaces are removed.
 	tenant := until(t, l.milan, tenantIn(l.milan), "there", func(*authv1beta1.Tenant) bool { return true })
 	tenant.Spec.TenantCondition = authv1beta1.TenantConditionDrained

@@ -22,7 +22,7 @@ import (
 // TestAPeeringUserIsBounded makes an attacker's requests with the file of a consumer's admin. The first rows
 // prove that the later requests reach the API server.
 func TestAPeeringUserIsBounded(t *testing.T) {
-	t.Parallel() // it waits, most of the time
+	t.Parallel() // because it mostly waits
 	requireAPI(t)
 	abuses.Begin(t)
 	milan := newPlane(t, "milan", render.PeeringProvider)
@@ -63,7 +63,7 @@ func TestAPeeringUserIsBounded(t *testing.T) {
 		t.Helper()
 		until(t, milan, render.TenantNamespace(rome), "written by its account: "+name, func(*corev1.Namespace) bool {
 			err := try()
-			if err != nil && !apierrors.IsForbidden(err) { // of rights, API servers learn with a lag
+			if err != nil && !apierrors.IsForbidden(err) { // new rights take effect with a delay
 				t.Fatalf("what it may do, %s: %v", name, err)
 			}
 			return err == nil

@@ -40,7 +40,7 @@ import (
 // In TestVirtualNode, rome requests a virtual node of milan. Both operators and the node's program have the
 // rights that they have on a cluster.
 func TestVirtualNode(t *testing.T) {
-	t.Parallel() // it waits, most of the time
+	t.Parallel() // because it mostly waits
 	requireAPI(t)
 	abuses.Begin(t)
 	rome, milan := newPlane(t, "rome", render.PeeringConsumer), newPlane(t, "milan", render.PeeringProvider)
@@ -71,7 +71,7 @@ func TestVirtualNode(t *testing.T) {
 		{"the end", func(t *testing.T) { w.testResourcesEnd(t, before) }},
 	} {
 		if !t.Run(part.name, part.test) {
-			return // the next begins where it should have ended
+			return // the next part needs the end state of this part
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (p *plane) runPrograms() {
 		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 			var list appsv1.DeploymentList
 			if err := p.List(ctx, &list, client.HasLabels{peering.LabelVirtualNode}); err != nil {
-				continue // it ends
+				continue // the test ends
 			}
 			there := map[types.UID]bool{}
 			for i := range list.Items {
@@ -107,7 +107,7 @@ func (p *plane) runPrograms() {
 				}
 				if d.Status.AvailableReplicas == 0 {
 					d.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1, UpdatedReplicas: 1, ObservedGeneration: d.Generation}
-					_ = p.Status().Update(ctx, d) // it may have been changed; the next look is soon
+					_ = p.Status().Update(ctx, d) // after a conflict, the next round tries again
 				}
 			}
 			for uid, end := range running {
@@ -137,11 +137,11 @@ func (p *plane) runProgram(ctx context.Context, d *appsv1.Deployment) {
 	if writes := p.programEnds.Swap(0); writes > 0 {
 		first, kill := context.WithCancel(ctx)
 		defer kill()
-		mortal, made := rest.CopyConfig(config), &atomic.Int64{} // of what it writes to the provider, too
+		mortal, made := rest.CopyConfig(config), &atomic.Int64{} // also counts writes to the provider
 		mortal.Wrap(func(next http.RoundTripper) http.RoundTripper {
 			return &crash{next: next, after: writes, made: made, kill: kill}
 		})
-		_ = virtualnode.Run(first, mortal, o) // it can't say good-bye
+		_ = virtualnode.Run(first, mortal, o) // its connection is cut, so it can't clean up
 		if ctx.Err() == nil {
 			p.programCrashes.Add(1)
 		}
@@ -188,7 +188,7 @@ func newValve(t *testing.T, to string) *valve {
 			}
 			for _, way := range [][2]net.Conn{{here, there}, {there, here}} {
 				go func() {
-					_, _ = io.Copy(way[0], way[1]) // ends with the connection
+					_, _ = io.Copy(way[0], way[1]) // an error only means that the connection has ended
 					_ = way[0].Close()
 				}()
 			}
