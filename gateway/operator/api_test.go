@@ -185,7 +185,7 @@ func (w *world) testLeftOut() {
 	})
 	w.create(dials)
 	until(w, fabric, "without the endpoint", without(second))
-	// The API server writes it back every few seconds.
+	// The API server restores its EndpointSlice every few seconds, so the address is added again and again.
 	until(w, fabric, "without the API server", func(f *networkingv1beta1.InternalFabric) bool {
 		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}}
 		if err := w.Get(w.t.Context(), client.ObjectKeyFromObject(slice), slice); err != nil {
@@ -225,7 +225,7 @@ func (w *world) testNodeNetworks() {
 	if err := fabric.Get(w.t.Context(), client.ObjectKey{Name: "node-a"}, &node); err != nil {
 		w.t.Fatal(err)
 	}
-	for range 2 { // it may write what is there
+	for range 2 { // it may also write the same report again
 		u, err := apply.Wanted(wire.InternalNode(&node, wire.NodeReport{IP: netip.MustParseAddr("192.0.2.11"), Networks: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/12")}}))
 		if err != nil {
 			w.t.Fatal(err)
@@ -298,7 +298,7 @@ func (w *world) testRenumber() {
 	}
 	agent()
 	until(w, conf, "seen under another range", func(c *networkingv1beta1.Configuration) bool {
-		return string(c.Status.Remote.CIDR.Pod[0]) != before.String() && len(wire.Overlaps(c)) > 0 // the former still is
+		return string(c.Status.Remote.CIDR.Pod[0]) != before.String() && len(wire.Overlaps(c)) > 0 // overlaps of the former range are still reported
 	})
 	change = conf.DeepCopy()
 	annotate(conf, wire.AnnotationKeep, "0s")
@@ -499,8 +499,8 @@ func (w *world) testUnlabelled() {
 	}
 }
 
-// TestNeverWorksBesideLiqo has Liqo's controller-manager present, absent, and present again, each time with
-// one process of the operator.
+// TestNeverWorksBesideLiqo runs one process of the operator while Liqo's controller-manager is present,
+// absent, and present again.
 func TestNeverWorksBesideLiqo(t *testing.T) {
 	w := newWorld(t)
 	w.create(liqoManager())
@@ -524,8 +524,7 @@ func TestNeverWorksBesideLiqo(t *testing.T) {
 	w.create(render.TenantNamespace(tenant))
 	conf := render.Configuration(tenant, render.Networks{Pod: []networkingv1beta1.CIDR{"10.244.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}})
 	w.create(conf)
-	// All earlier work is done when the operator looks a second time. It finds and reports a Liqo with
-	// another name.
+	// When the operator reports Liqo's new name, it has finished all earlier work.
 	other := liqoManager()
 	other.Name = "another-controller-manager"
 	w.create(other)
@@ -549,7 +548,7 @@ func TestDiscoversTheClustersRanges(t *testing.T) {
 	w.runOperator()
 	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: wire.OperatorName}}
 	until(w, operator, "asking for the pods' range", says(wire.OperatorNoNetworks, "the installation has to state"))
-	w.node("node-a", "192.0.2.11") // joins later, as nodes do
+	w.node("node-a", "192.0.2.11") // a node that joins later
 	for name, want := range map[string]string{
 		"pod-cidr":     "10.244.0.0/16 the nodes' spec.podCIDRs, with room for more nodes; the cluster states no whole range",
 		"service-cidr": "10.0.0.0/24 ServiceCIDR kubernetes",

@@ -201,8 +201,8 @@ func startProcess(b *testing.B, config *rest.Config) *process {
 
 type usage struct {
 	Requests, Bytes int64 // with the API server
-	Writes          int64 // of the requests, but for the Lease
-	anonymous       int64 // bytes of memory of its own
+	Writes          int64 // the requests that write, except for the Lease
+	anonymous       int64 // bytes of memory that no other process shares
 	cpu             time.Duration
 }
 

@@ -38,7 +38,7 @@ func TestClusterset(t *testing.T) {
 	w.create(conn)
 	w.setConnected(conn, networkingv1beta1.Connected)
 	seen := netip.MustParsePrefix(string(conf.Status.Remote.CIDR.Pod[0]))
-	milan := seen.Addr().Next().Next().Next().String() // 10.244.0.3 there
+	milan := seen.Addr().Next().Next().Next().String() // this cluster's address for 10.244.0.3 in milan
 	for _, name := range []string{"shop", "bank"} {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
@@ -92,7 +92,7 @@ func TestClusterset(t *testing.T) {
 		w.untilReady(types.NamespacedName{Namespace: "late", Name: "web"}, map[string]bool{milan: true})
 		w.setConnected(conn, networkingv1beta1.Connected)
 		w.untilReady(db, map[string]bool{"10.244.1.5": true, milan: true})
-		for _, quiet := range []bool{true, false} { // the gateway notices it before it changes the state
+		for _, quiet := range []bool{true, false} { // the gateway reports silence before it changes the state
 			text, err := json.Marshal(wire.Report{At: time.Now(), Interval: 10, Quiet: quiet})
 			if err != nil {
 				t.Fatal(err)
@@ -124,7 +124,7 @@ func TestClusterset(t *testing.T) {
 		conn := conn.DeepCopy()
 		for i := range 3 {
 			w.patch(conn, func() { conn.Annotations = map[string]string{"test": string(rune('a' + i))} })
-			time.Sleep(1100 * time.Millisecond) // the ways are judged every second
+			time.Sleep(1100 * time.Millisecond) // longer than the interval at which the operator judges the tunnels
 		}
 		if after := w.versions(); !maps.Equal(before, after) {
 			t.Errorf("got %v, want %v", after, before)
@@ -212,7 +212,7 @@ func serviceOf(name types.NamespacedName, ip string) *corev1.Service {
 	}}
 }
 
-// endpointsOf is the slice that Kubernetes makes of a Service's pods.
+// endpointsOf returns the slice that Kubernetes makes for a Service's pods.
 func endpointsOf(name types.NamespacedName, address, node string) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name + "-x7k2p", Labels: map[string]string{
@@ -223,7 +223,7 @@ func endpointsOf(name types.NamespacedName, address, node string) *discoveryv1.E
 	}
 }
 
-// copyOf is what the gateway keeps of the slice that a peer exports with one endpoint.
+// copyOf returns the gateway's copy of a peer's slice with one endpoint.
 func (w *world) copyOf(conf *networkingv1beta1.Configuration, name types.NamespacedName, address string) *discoveryv1.EndpointSlice {
 	w.t.Helper()
 	id := wire.ClusterID(conf.Labels[wire.LabelRemoteCluster])
@@ -331,8 +331,8 @@ func (w *world) versions() map[string]string {
 	return got
 }
 
-// TestClustersetRights tries what the operator could do to Services of others if somebody else had its token,
-// and what a user could do who may write EndpointSlices and no ServiceExports.
+// TestClustersetRights sends the requests about others' Services that an attacker could send with the
+// operator's token, or with the rights to write EndpointSlices and no ServiceExports.
 func TestClustersetRights(t *testing.T) {
 	abuses.Begin(t)
 	w := startWorld(t)
@@ -350,7 +350,7 @@ func TestClustersetRights(t *testing.T) {
 		Own: services.Exported(serviceOf(db, ""), export, []discoveryv1.EndpointSlice{*slice}, "rome", ranges, nil).Slices,
 	})
 	foreign := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cilium"}, Spec: merged.Import.Spec}
-	untilEqual(w, db, map[string]bool{"served": true}, func() map[string]bool { // the definitions are new
+	untilEqual(w, db, map[string]bool{"served": true}, func() map[string]bool { // the API server needs a moment for new definitions
 		return map[string]bool{"served": w.Create(t.Context(), foreign.DeepCopy()) == nil}
 	})
 

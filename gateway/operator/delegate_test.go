@@ -21,8 +21,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// TestDelegatedChangesAreCarried has two control planes, and the operator runs on one of them, rome, which is
-// the server. milan's client and key follow.
+// TestDelegatedChangesAreCarried has two control planes. The operator runs only on rome, which is the server.
+// It changes milan's client and key.
 func TestDelegatedChangesAreCarried(t *testing.T) {
 	t.Parallel()
 	rome, milan := newWorld(t), newWorld(t)
@@ -80,7 +80,7 @@ func TestDelegatedChangesAreCarried(t *testing.T) {
 	t.Run("the identity may do nothing else", func(t *testing.T) { milan.under(t).testNarrow(identity, token) })
 	t.Run("without its right it says so", func(t *testing.T) {
 		for _, o := range identity.Identity() {
-			if err := milan.Delete(t.Context(), o); client.IgnoreNotFound(err) != nil { // the first token went before
+			if err := milan.Delete(t.Context(), o); client.IgnoreNotFound(err) != nil { // the first token was deleted earlier
 				t.Fatal(err)
 			}
 		}
@@ -127,7 +127,7 @@ func (w *world) testCarriedRanges(milan *world, d render.Delegate) {
 		w.t.Fatal(err)
 	}
 	w.create(render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"", "", "10.98.0.0/16"}, "")[2])
-	other := w.peer("turin", "10.50.0.0/16") // the operator has seen it when this one has it
+	other := w.peer("turin", "10.50.0.0/16") // when turin has the new range, the operator has also handled milan
 	if len(other.Spec.Local.CIDR.Pod) != 3 {
 		until(w, other, "with all three", func(c *networkingv1beta1.Configuration) bool { return len(c.Spec.Local.CIDR.Pod) == 3 })
 	}
@@ -192,7 +192,7 @@ func (w *world) testCarriedEndpoint(milan *world, d render.Delegate) {
 	})
 	took := time.Since(start)
 	w.t.Logf("from a node that is not ready to a client that dials another one: %s", took.Round(time.Millisecond))
-	if took > 10*time.Second { // aimed at: 2 s
+	if took > 10*time.Second { // the goal is 2 s
 		w.t.Errorf("it took %s", took)
 	}
 	if gateway.Spec.MTU != 1340 {
@@ -227,7 +227,7 @@ func (w *world) testChosenEndpoint(milan *world, d render.Delegate, server *netw
 
 	dial(server.Status.Endpoint.Addresses[0], server.Status.Endpoint.Port)
 	before := access.DeepCopyObject().(client.Object)
-	annotate(access, "example.org/look", "now") // rather than in a minute
+	annotate(access, "example.org/look", "now") // starts a reconciliation now instead of in a minute
 	if err := w.Patch(w.t.Context(), access, client.MergeFrom(before)); err != nil {
 		w.t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// testSenders is about the nodes of milan's pods. Their packets over the fabric may have any of their
-// addresses.
+// testSenders tests the node addresses in the InternalFabric. Packets from the gateway's node may have any
+// address of the node as source.
 func (w *world) testSenders() {
 	fabric := &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
 	says := func(want string) func(*networkingv1beta1.InternalFabric) bool {

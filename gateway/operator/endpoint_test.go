@@ -280,7 +280,7 @@ func TestTheServiceLeadsToThePodThatHoldsTheTunnel(t *testing.T) {
 	if got := active(1); got != "holds" {
 		t.Errorf("while it is replaced: got %q, want holds", got)
 	}
-	if err := cl.Delete(t.Context(), pod("holds", 1, true)); err != nil { // its finalizer keeps it there, ending
+	if err := cl.Delete(t.Context(), pod("holds", 1, true)); err != nil { // its finalizer keeps the pod in the API
 		t.Fatal(err)
 	}
 	if got := active(1); got != "next" {

@@ -38,7 +38,7 @@ func TestHealthIsAnsweredOverAllTerms(t *testing.T) {
 	for _, step := range []struct {
 		name  string
 		does  func()
-		ready string // "" is ready, else what is said
+		ready string // the reason that it is not ready; "" if it is
 	}{
 		{"stands by", func() {}, ""},
 		{"waits at the gate", h.leads, "is the leader but cannot work"},

@@ -33,8 +33,8 @@ import (
 type life struct {
 	stop   context.CancelFunc
 	done   chan error
-	fuse   atomic.Int64  // how many writes it has to live for; 0 for no end
-	struck chan struct{} // closed when the fuse has burnt down
+	fuse   atomic.Int64  // the number of writes after which the process ends; 0: it does not end
+	struck chan struct{} // closed after the last write
 	dead   atomic.Bool
 }
 
@@ -75,7 +75,7 @@ func (w link) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.life.dead.CompareAndSwap(false, true) {
 		close(w.life.struck)
 	}
-	if answer, err := w.next.RoundTrip(r); err == nil { // its last write: it does not live to see the answer
+	if answer, err := w.next.RoundTrip(r); err == nil { // the last write: the process ends before it gets the answer
 		_ = answer.Body.Close()
 	}
 	return nil, errDead
@@ -84,7 +84,7 @@ func (w link) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestKilledAtRandomNothingIsLeft kills the operator while peers are connected and reset. There is no garbage
 // collector here, so the operator itself deleted the objects.
 func TestKilledAtRandomNothingIsLeft(t *testing.T) {
-	t.Parallel() // it waits, most of the time
+	t.Parallel() // because it mostly waits
 	w := newWorld(t)
 	w.node("node-a", "192.0.2.11")
 	rnd := rand.New(rand.NewPCG(sample.Seed(t), 0))
@@ -104,7 +104,7 @@ func TestKilledAtRandomNothingIsLeft(t *testing.T) {
 				kills++
 			case <-time.After(300 * time.Millisecond):
 			}
-			_ = operator.kill(rnd.IntN(3) > 0) // however it takes that
+			_ = operator.kill(rnd.IntN(3) > 0) // after a hard end, the error has no meaning
 			operator = w.start()
 		}
 	}

@@ -128,7 +128,7 @@ func decideAll(t *testing.T, cl client.Client) {
 	}
 }
 
-// dying accepts so many new objects, and then fails.
+// dying accepts a number of new objects, and then fails.
 type dying struct {
 	client.Client
 	creates int

@@ -46,9 +46,10 @@ const FieldManager = control.Manager
 
 // Options of the operator.
 type Options struct {
-	Namespace     string // where it, and the cluster's Networks, live
-	HealthAddress string // for /healthz and /readyz, like ":8081"; "" for nowhere
-	// Token returns an error if the API server refuses the pod's token. It may be nil: then nobody checks.
+	Namespace     string // the namespace of the operator and of the cluster's Networks
+	HealthAddress string // for /healthz and /readyz, such as ":8081"; "" to serve neither
+	// Token returns an error if the API server refuses the pod's token. If it is nil, the token is not
+	// checked.
 	Token func() error
 	// Pools are the ranges for peers whose own range is not free here; none: the default.
 	Pools []netip.Prefix

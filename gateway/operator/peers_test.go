@@ -33,7 +33,7 @@ func TestTwoHundredPeersAtOnce(t *testing.T) {
 	before := w.untilRemapped(peers)
 	took := time.Since(start)
 	t.Logf("%d Configurations applied in %s, all remapped %s after the first", peers, applied.Round(time.Millisecond), took.Round(time.Millisecond))
-	if took > patience { // aimed at: 5 s, where the machine has nothing else to do
+	if took > patience { // the goal is 5 s on an idle machine
 		t.Errorf("it took %s", took)
 	}
 	w.configure(peers, peers+more)
@@ -120,6 +120,6 @@ func (w *world) untilRemapped(n int) map[string][]netip.Prefix {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("%d of %d peers are remapped", len(got), n)
 		}
-		time.Sleep(100 * time.Millisecond) // a list of them all costs the API server 20 ms
+		time.Sleep(100 * time.Millisecond) // because each list takes the API server 20 ms
 	}
 }

@@ -34,7 +34,7 @@ type renumbered struct {
 	client.Client
 	t      *testing.T
 	r      *configurations
-	writes int // until one fails; 0: none does
+	writes int // until a write fails; 0: no write fails
 }
 
 var errWrite = errors.New("the API server is away")

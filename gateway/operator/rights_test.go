@@ -49,7 +49,7 @@ func TestRights(t *testing.T) {
 		Template: template(wire.ClientTemplate), Addresses: []string{"192.0.2.7"}, Port: 51840, MTU: 1340,
 	})
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "victim"}})
-	stray := server.DeepCopy() // of no peer: it has no pods
+	stray := server.DeepCopy() // of no peer, so it has no pods
 	stray.Namespace, stray.Name, stray.Labels = "victim", "default", nil
 	w.create(stray)
 	w.create(server)
@@ -221,7 +221,7 @@ func (w *world) testAbuses() {
 	patch := func(o client.Object, text string) func(client.Client) error {
 		return func(c client.Client) error { return c.Patch(ctx, o.DeepCopyObject().(client.Object), merge(text)) }
 	}
-	image := func(pod *corev1.Pod) func(client.Client) error { // the one thing of a container that can be changed
+	image := func(pod *corev1.Pod) func(client.Client) error { // the only field of a container that can be changed
 		return func(c client.Client) error {
 			return c.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec/containers/0/image","value":"x"}]`)))
 		}

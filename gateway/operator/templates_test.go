@@ -45,7 +45,7 @@ func (w *world) testExamples() {
 		if err := w.Delete(w.t.Context(), gateway); err != nil {
 			w.t.Fatal(err)
 		}
-		w.untilGone(&appsv1.Deployment{ObjectMeta: child}) // a node port may be another's next
+		w.untilGone(&appsv1.Deployment{ObjectMeta: child}) // the next Service may get the same node port
 		w.untilGone(&corev1.Service{ObjectMeta: child})
 	}
 }
@@ -73,7 +73,7 @@ func (w *world) testAnotherKind() {
 				w.t.Fatal(err)
 			}
 		}
-		if o := template; o.GetNamespace() == "" { // what later tests don't expect
+		if o := template; o.GetNamespace() == "" { // later tests don't expect cluster-wide objects
 			w.t.Cleanup(func() { _ = w.Delete(w.t.Context(), o) })
 		}
 	}
@@ -106,7 +106,7 @@ func (w *world) testAnotherKind() {
 	})
 	until(w, &networkingv1beta1.InternalFabric{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: server.Name}}, "leading there",
 		func(f *networkingv1beta1.InternalFabric) bool {
-			return f.Spec.GatewayIP == "10.244.0.77" && f.Annotations[wire.AnnotationNodeIPs] == "192.0.2.11" // else nodes let anybody send
+			return f.Spec.GatewayIP == "10.244.0.77" && f.Annotations[wire.AnnotationNodeIPs] == "192.0.2.11" // without this, nodes would accept the peer's packets from any sender
 		})
 	var ours appsv1.DeploymentList
 	if err := w.List(w.t.Context(), &ours, client.InNamespace(tenant.Namespace)); err != nil || len(ours.Items) != 0 {

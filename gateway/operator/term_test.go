@@ -31,7 +31,7 @@ import (
 // In TestLeadsAgain, one process meets three failures: an API server that answers with errors, one that does
 // not answer for 6 s, which ends nothing, and one that does not answer for longer than the lease.
 func TestLeadsAgain(t *testing.T) {
-	t.Parallel() // it waits, most of the time
+	t.Parallel() // because it mostly waits
 	w := newWorld(t)
 	w.node("node-a", "192.0.2.11")
 	var broken atomic.Bool
@@ -71,8 +71,8 @@ func TestLeadsAgain(t *testing.T) {
 
 	server := w.apiServer()
 	w.signal(server, syscall.SIGSTOP)
-	defer w.signal(server, syscall.SIGCONT) // or it could not be ended
-	time.Sleep(6 * time.Second)             // of silence
+	defer w.signal(server, syscall.SIGCONT) // a stopped process can't be ended
+	time.Sleep(6 * time.Second)             // the time without an answer
 	w.signal(server, syscall.SIGCONT)
 	w.peer("paris", "10.244.0.0/16")
 	if lost.Load() > 0 {
@@ -103,7 +103,7 @@ func TestEndsAtAnyTime(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(sample.Seed(t), 0))
 	for range sample.Of(40, 150) {
 		l := w.start()
-		time.Sleep(time.Duration(rnd.Int64N(int64(150 * time.Millisecond)))) // at some time: that is what this is about
+		time.Sleep(time.Duration(rnd.Int64N(int64(150 * time.Millisecond)))) // the end comes at a random time
 		l.stop()
 		select {
 		case err := <-l.done:
@@ -155,7 +155,7 @@ func (w *world) apiServer() *os.Process {
 	for _, file := range files {
 		args, err := os.ReadFile(file)
 		if err != nil || !strings.Contains(string(args), "--secure-port="+port+"\x00") {
-			continue // it may have ended
+			continue // the process may have ended
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err != nil {

@@ -71,9 +71,9 @@ func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
 		}
 	}
 	try("milan", "")
-	becomes("milan", appsv1.DeploymentStatus{UpdatedReplicas: 1}, networkingv1beta1.Connected) // says the old pod
+	becomes("milan", appsv1.DeploymentStatus{UpdatedReplicas: 1}, networkingv1beta1.Connected) // the report of the old pod
 	try("turin", "liqo-tenant-milan/gw-milan")
-	try("asti", "") // has no traffic to lose
+	try("asti", "") // asti has no traffic
 	becomes("milan", appsv1.DeploymentStatus{UpdatedReplicas: 1, AvailableReplicas: 1}, networkingv1beta1.Connecting)
 	try("turin", "liqo-tenant-milan/gw-milan")
 	becomes("milan", appsv1.DeploymentStatus{UpdatedReplicas: 1, AvailableReplicas: 1}, networkingv1beta1.Connected)
@@ -92,7 +92,7 @@ func TestGatewaysAreReplacedOneAfterTheOther(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reports(time.Now().Add(-time.Minute)) // by the pod that was replaced
+	reports(time.Now().Add(-time.Minute)) // the last report of the replaced pod
 	try("turin", "liqo-tenant-milan/gw-milan")
 	reports(time.Now().Add(time.Second))
 	try("turin", "")
