@@ -46,7 +46,7 @@ const (
 	retryMost  = 15 * time.Second
 	retryTold  = time.Minute // the longest pause that the peer can ask for
 	// againTime is the time until the next list after a slice was refused by this cluster's API server, for
-	// example because of a quota, or by a bound of what is kept of a peer.
+	// example because of a quota, or by a limit of [services.Budget].
 	againTime = 5 * time.Minute
 	// maxAnswer is the largest header of an answer, in bytes.
 	maxAnswer = 16 << 10
@@ -98,13 +98,13 @@ type Client struct {
 type judged struct {
 	taken   bool
 	of      types.NamespacedName // the Service of a slice that was taken
-	size    int                  // of what was taken, in bytes
+	size    int                  // the size of the taken part, in bytes
 	problem string               // the reason to refuse the slice or a part of it; "" if there is none
 }
 
 // Status describes what a Client has read.
 type Status struct {
-	Slices  int       // that were taken
+	Slices  int       // the number of taken slices
 	Refused []Refusal // slices that were refused, or taken in part; the most frequent reason first
 	// Complete is the time of the last complete list; zero: never. Heard is the time of the last answer or
 	// event of the peer. The peer may have changed the slices since then.
@@ -378,7 +378,7 @@ func (c *Client) event(ctx context.Context, kind watch.EventType, raw []byte) er
 		c.release(c.known[from])
 		is, err := c.put(ctx, s, err)
 		if err != nil {
-			c.version = "" // a list counts anew
+			c.version = "" // so that the Client lists again
 			return err
 		}
 		change = func() { c.known[from] = is }

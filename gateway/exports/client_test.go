@@ -232,7 +232,7 @@ func TestAWatchResumesWithoutAList(t *testing.T) {
 	st := store(t, 1)
 	url := serve(t, &exports.Server{Store: st})
 	sink := &memory{}
-	client := read(t, url, sink, 700*time.Millisecond) // which ends watches
+	client := read(t, url, sink, 700*time.Millisecond) // so short that watches end
 	until(t, "the first list", func() bool { n, _ := sink.state(); return n == 1 })
 	until(t, "the end of a watch", func() bool { return client.Status().Problem != nil })
 	must(t, st.Put(milanSlice("new")))

@@ -31,8 +31,8 @@ func (r Rules) Served(s *discoveryv1.EndpointSlice) (out *discoveryv1.EndpointSl
 	if !ok || !services.SentTo(s, r.Peer) {
 		return nil, 0
 	}
-	// Only the fields named here are served. A node's name is left out, because kube-proxy would take it for
-	// a node of its own cluster.
+	// Only the fields named here are served. A node's name is left out, because the peer's kube-proxy would
+	// take it for a node of its own cluster.
 	out = &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.Namespace, Name: s.Name, Annotations: map[string]string{wire.AnnotationServiceHead: head},

@@ -173,7 +173,7 @@ func TestAPeerListsAndWatches(t *testing.T) {
 	w := watch(t, url, all.ResourceVersion)
 	must(t, st.Put(milanSlice("db-0007", "10.244.0.6")))
 	must(t, st.Put(milanSlice("new")))
-	must(t, st.Put(milanSlice("new"))) // the same again is no change
+	must(t, st.Put(milanSlice("new"))) // an equal slice is no change
 	must(t, st.Drop(types.NamespacedName{Namespace: "payments", Name: "db-0008"}))
 	w.want("MODIFIED", "db-0007")
 	resume := w.want("ADDED", "new").Object.ResourceVersion
@@ -307,7 +307,7 @@ func TestAPeerThatDoesNotReadKeepsNothing(t *testing.T) {
 	st := store(t, 1)
 	url := serve(t, &exports.Server{Store: st})
 	version := list(t, url).ResourceVersion
-	_ = watch(t, url, version) // nobody reads
+	_ = watch(t, url, version) // the test does not read the stream
 	addresses := make([]string, 900)
 	before := inUse()
 	for i := range 2000 {
@@ -340,11 +340,11 @@ func TestManyConnectionsEndTheOldest(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		all = append(all, c)
 	}
-	must(t, all[0].SetReadDeadline(time.Now().Add(3*time.Second))) // below the time for a header
+	must(t, all[0].SetReadDeadline(time.Now().Add(3*time.Second))) // less than the server waits for a header
 	if _, err := all[0].Read(make([]byte, 1)); err == nil || isTimeout(err) {
 		t.Errorf("the oldest connection: got %v", err)
 	}
-	list(t, url) // whoever comes last is answered
+	list(t, url) // a new connection is still answered
 }
 
 func isTimeout(err error) bool {

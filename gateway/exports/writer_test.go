@@ -78,11 +78,11 @@ func TestExportsAreKeptInTheTenantNamespace(t *testing.T) {
 		t.Error("more was written than what has changed")
 	}
 
-	// The peer exports less while no gateway runs here.
+	// The peer removes an export while no gateway runs here.
 	stop()
 	must(t, st.Drop(types.NamespacedName{Namespace: "payments", Name: "db-0003"}))
 	delete(before, "payments.db-0003")
-	time.Sleep(5 * time.Second) // one list in 5 s
+	time.Sleep(5 * time.Second) // the server allows one list in 5 s
 	c, stop = start()
 	until(t, "another list", func() bool { return !c.Status().Complete.IsZero() })
 	if now := copies(); !maps.Equal(before, now) {
