@@ -70,7 +70,7 @@ const rewriteAfter = 10 * time.Minute
 
 func newAnnouncer(o FabricOptions, cache client.Reader, c client.Client, refused func() (map[string]uint64, error)) *announcer {
 	a := &announcer{options: o, cache: cache, client: c, refused: refused, woken: make(chan struct{}, 1), look: lookAround, mtuTo: o.mtuTo, resolv: "/etc/resolv.conf"}
-	a.standing.Kernel = wire.KernelInUse // what a former agent has left
+	a.standing.Kernel = wire.KernelInUse // a former agent may have left objects in the kernel
 	a.given = newGivenRanges(o.NodeName, a.wake)
 	return a
 }

@@ -48,7 +48,7 @@ func newNode(t *testing.T, objects ...client.Object) *node {
 	o := FabricOptions{Namespace: "liqo", NodeIP: netip.MustParseAddr("192.0.2.1"), NodeName: "a", Log: slog.New(slog.DiscardHandler)}
 	n := &node{announcer: newAnnouncer(o, c, c, func() (map[string]uint64, error) { return nil, nil }), t: t, now: time.Unix(1000, 0)}
 	n.look = func() ([]netip.Prefix, []netip.Addr, error) { return nil, nil, nil }
-	n.resolv = filepath.Join(t.TempDir(), "resolv.conf") // there is none
+	n.resolv = filepath.Join(t.TempDir(), "resolv.conf") // the file does not exist
 	return n
 }
 
@@ -318,10 +318,10 @@ func TestAGatewayFollowsManyNodesSeldom(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct{ after, want time.Duration }{
 		{0, 200 * ms},
-		{100 * ms, 0}, // one is on its way
+		{100 * ms, 0}, // a request is already queued
 		{200 * ms, 900 * ms},
 		{200 * ms, 0},
-		{1000 * ms, 700 * ms}, // 1 s after the one before
+		{1000 * ms, 700 * ms}, // 1 s after the last request
 		{time.Minute, 200 * ms},
 	} {
 		now = now.Add(c.after)
@@ -331,8 +331,8 @@ func TestAGatewayFollowsManyNodesSeldom(t *testing.T) {
 	}
 }
 
-// Usually the node reaches all gateways, and this must cost no write. All gateways watch all InternalNodes, and
-// one absent gateway must not change those of all nodes.
+// A node that reaches all gateways, the usual case, must not write. All gateways watch all InternalNodes, so
+// one absent gateway must not change the InternalNodes of all nodes.
 func TestANodeSaysWhichGatewaysItCantReachOnlyWhenThatChanges(t *testing.T) {
 	n := newNode(t)
 	announced, version := n.after(0).ResourceVersion, ""
@@ -520,7 +520,7 @@ func TestANodeSaysWhatItRefusesOfPeers(t *testing.T) {
 	if got := status(n.after(resync)); len(got.Refused) != wire.NodeStatusMax || !got.More {
 		t.Errorf("of many peers: got %+v", got)
 	}
-	counts = nil // somebody has deleted the node's rules
+	counts = nil // the node's rules were deleted
 	if s, err := wire.ParseNodeStatus(n.after(resync).Annotations); err != nil || s.Refused != nil {
 		t.Errorf("where nothing counts: got %+v, %v", s, err)
 	}
@@ -549,12 +549,12 @@ func TestWhatRangesCountIsTheirGateways(t *testing.T) {
 	}
 }
 
-// Others treat a node as closed to peers because its agent reports the level. Before the agent has looked,
-// its node may have rules that a former agent has left.
+// Other programs treat a node as closed to peers if its agent reports the level. Before the agent's first
+// look, the node may have rules of a former agent.
 func TestANodeSaysItsLevelWhileItsRulesAreInForce(t *testing.T) {
 	n := newNode(t)
 	for i, step := range []struct {
-		why    *string // the node is not as wanted
+		why    *string // the reason that the node is not as wanted; "" if it is as wanted
 		level  int
 		kernel wire.KernelState
 	}{
@@ -575,7 +575,7 @@ func TestANodeSaysItsLevelWhileItsRulesAreInForce(t *testing.T) {
 	}
 }
 
-// Nodes also write what gateways do not use. Such a write must not make each gateway compute.
+// Nodes also write values that gateways do not use. Such a write must not cause a computation in each gateway.
 func TestAGatewayFollowsWhatItUsesOfANode(t *testing.T) {
 	n := &nodes{known: map[string]gateway.Node{}, broken: map[string]error{}}
 	report := wire.NodeReport{IP: netip.MustParseAddr("192.0.2.1"), Pods: []netip.Prefix{netip.MustParsePrefix("10.244.3.0/24")}}

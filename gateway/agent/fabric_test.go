@@ -116,7 +116,7 @@ func TestWaitsForTheAddressOfTheAgentBefore(t *testing.T) {
 func TestNodeGoesByTheGatewaysNode(t *testing.T) {
 	for _, c := range []struct {
 		name, annotation string
-		pod, host        int // widths of the ways
+		pod, host        int // the MTUs of the two routes
 		want             string
 	}{
 		{"overlay", "10.244.1.5@192.0.2.11", 1450, 1500, "192.0.2.11"},

@@ -9,7 +9,7 @@ import (
 
 func TestAKubeProxyThatEndsIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
-		answers []bool // one a second
+		answers []bool // one answer per second
 		want    wire.KubeProxy
 	}{
 		"nothing ever answers":            {make([]bool, 60), wire.KubeProxyUnknown},
@@ -30,8 +30,7 @@ func TestAKubeProxyThatEndsIsReported(t *testing.T) {
 	}
 }
 
-// A report of a kube-proxy that has ended takes at most one interval between two questions, and the silence
-// that the agent waits for.
+// The end of kube-proxy is reported within the sum of kubeProxyInterval, kubeProxySilence and kubeProxyAgain.
 func TestAKubeProxyThatEndsIsReportedSoon(t *testing.T) {
 	if most := kubeProxyInterval + kubeProxySilence + kubeProxyAgain; most > 15*time.Second {
 		t.Errorf("it takes %s", most)

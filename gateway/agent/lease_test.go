@@ -23,7 +23,7 @@ type court struct {
 	t    *testing.T
 	api  client.WithWatch
 	away atomic.Bool
-	slow atomic.Int64 // how long an update takes
+	slow atomic.Int64 // the duration of an update
 	pods []*contender
 }
 
@@ -88,7 +88,7 @@ func (p *contender) start() {
 			for _, other := range p.court.pods {
 				other.hear(o)
 			}
-			select { // the answer is lost if its request has been given up meanwhile
+			select { // if the request is given up meanwhile, its answer is lost
 			case <-ctx.Done():
 				return ctx.Err()
 			case <-time.After(time.Duration(p.court.slow.Load())):

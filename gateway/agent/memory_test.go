@@ -24,5 +24,5 @@ func TestMemoryOfABurstIsGivenBack(t *testing.T) {
 	if held := heldByHeap(); held > before+burst/8 {
 		t.Errorf("held after trim: %d MiB, want about the %d MiB of before", held>>20, before>>20)
 	}
-	pool.Put(pool.Get()) // keeps the pool
+	pool.Put(pool.Get()) // keeps the pool alive until here
 }

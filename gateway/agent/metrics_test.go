@@ -108,7 +108,7 @@ func TestMetricsOfATunnelThatIsNotUpAreAbsent(t *testing.T) {
 	}
 }
 
-// Otherwise an alert would say for each standby that its peer is down.
+// With a standby's metrics of the tunnel, each standby would cause an alert that its peer is down.
 func TestMetricsOfAStandbyAreThatItIsOne(t *testing.T) {
 	m := newTunnelMetrics("rome", func(time.Time) tunnel.Status { return tunnel.Status{Standby: true} }, func() (map[string]linux.Counter, error) { return nil, nil })
 	want := `
@@ -124,7 +124,7 @@ liqo_tui_misconfigured{cluster_id="rome",driver="liqo_wireguard"} 0
 	}
 }
 
-// Some admins see the failure only in Prometheus.
+// Some admins would see such a failure only in Prometheus.
 func TestMetricsOfAnUnfitMachineAreThatNothingIsConnected(t *testing.T) {
 	agent := &gatewayAgent{unfit: linux.ErrMachine}
 	m := newTunnelMetrics("rome", agent.status, func() (map[string]linux.Counter, error) { return nil, linux.ErrMachine })

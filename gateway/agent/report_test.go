@@ -82,7 +82,7 @@ func TestReportTellsAPathThatIsCutFromOneThatWorksOneWay(t *testing.T) {
 	const nothing = ", and nothing comes in from it"
 	for _, c := range []struct {
 		name       string
-		now, heard time.Duration // after the last answer
+		now, heard time.Duration // times since the last answer
 		says       string
 	}{
 		{"cut", 11 * time.Second, 0, nothing},
@@ -308,15 +308,15 @@ func TestPodTrafficIsWhatPassesBothWaysFromNowOn(t *testing.T) {
 	var p podTraffic
 	for i, look := range []struct {
 		sent, received uint64
-		passed         int // at which look that was last, -1: never
+		passed         int // the look that last noted packets in both directions; -1: none
 	}{
-		{700, 700, -1}, // before this process began, nobody knows when
-		{701, 700, -1}, // the pod asks
+		{700, 700, -1}, // these packets passed before this process began, at an unknown time
+		{701, 700, -1}, // the pod sends a question
 		{709, 700, -1},
-		{709, 701, 3}, // and is answered
+		{709, 701, 3}, // the answer passes
 		{709, 702, 3},
 		{710, 702, 5},
-		{1, 1, 5}, // the counters have begun again
+		{1, 1, 5}, // the counters begin again
 		{2, 2, 7},
 	} {
 		p = p.next(start.Add(time.Duration(i)*reportInterval), look.sent, look.received)

@@ -33,8 +33,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// exchange serves this cluster's exported Services to the peer's gateway, and reads the peer's, as long
-// as this pod holds the tunnel.
+// exchange serves this cluster's exported Services to the peer's gateway, and reads the Services that the peer
+// exports, as long as this pod holds the tunnel.
 type exchange struct {
 	g     *gatewayAgent
 	cache client.Reader
@@ -43,19 +43,19 @@ type exchange struct {
 	mu      sync.Mutex
 	synced  bool
 	pods    []netip.Prefix // of this cluster; nil while they are not known
-	peers   []netip.Prefix // the pod ranges of the peer, as the peer has them
+	peers   []netip.Prefix // the peer's own pod ranges
 	turn    int            // counts the changes of the ranges
 	exports map[types.NamespacedName]servedSlice
-	request func()          // requests that the tunnel is set up anew; nil before its controller starts
+	request func()          // queues a request of the tunnel's controller; nil before the controller starts
 	server  *exports.Server // nil while nothing is served
 	client  *exports.Client // nil while nothing is read
 	problem error           // the reason that nothing is served
-	before  exports.Status  // of the client before
+	before  exports.Status  // the last status of the previous client
 }
 
-// servedSlice is what the gateway knows of a slice that it serves.
+// servedSlice holds the facts about one served slice.
 type servedSlice struct {
-	open    []gateway.Endpoint // where the peer's pods may connect if only what is exported is open to them
+	open    []gateway.Endpoint // the endpoints to open if the peer may connect only to exported Services
 	outside int                // the number of endpoints that are not served, because they are no pods of this cluster
 }
 
@@ -104,7 +104,7 @@ func newExchange(ctx context.Context, mgr ctrl.Manager, config *rest.Config, g *
 	return x, errors.Join(mgr.Add(runnable(c.Start)), mgr.Add(filled), mgr.Add(runnable(x.run)))
 }
 
-// set says which pod ranges both clusters have.
+// set sets the pod ranges of both clusters.
 func (x *exchange) set(ctx context.Context, pods, peers []netip.Prefix) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -116,7 +116,7 @@ func (x *exchange) set(ctx context.Context, pods, peers []netip.Prefix) {
 	x.fill(ctx)
 }
 
-// fill makes the store serve what the cache has. The caller holds x.mu.
+// fill replaces the slices in the store by those in the cache. The caller holds x.mu.
 func (x *exchange) fill(ctx context.Context) {
 	if !x.synced || len(x.pods) == 0 {
 		return
@@ -147,7 +147,8 @@ func (x *exchange) Start(_ context.Context, queue workqueue.TypedRateLimitingInt
 	return nil
 }
 
-// ask requests that the tunnel is set up anew, because other endpoints may be open. The caller holds x.mu.
+// ask queues a request of the tunnel's controller, because other endpoints may have to be open. The caller
+// holds x.mu.
 func (x *exchange) ask() {
 	if x.request != nil {
 		x.request()
@@ -167,7 +168,7 @@ func (x *exchange) open() (all []gateway.Endpoint) {
 	return slices.Compact(all)
 }
 
-// served returns what the peer may read of a slice.
+// served returns the part of a slice that the peer may read.
 func (x *exchange) served(s *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	rules := exports.Rules{Cluster: x.g.options.Services, Peer: x.g.options.Gateway.Tenant.Remote, Pods: x.pods}
 	out, outside := rules.Served(s)
@@ -179,8 +180,8 @@ func (x *exchange) served(s *discoveryv1.EndpointSlice) *discoveryv1.EndpointSli
 	return out
 }
 
-// endpointsOf returns the addresses and ports of a slice. Endpoints that are not ready are among them: a
-// peer's client finds out itself whether they answer, and packets of an ending pod's connections still pass.
+// endpointsOf returns the addresses and ports of a slice. It includes endpoints that are not ready: a peer's
+// client finds out itself whether they answer, and packets of an ending pod's connections still pass.
 func endpointsOf(s *discoveryv1.EndpointSlice) (all []gateway.Endpoint) {
 	protocols := map[corev1.Protocol]gateway.Protocol{corev1.ProtocolTCP: gateway.TCP, corev1.ProtocolUDP: gateway.UDP, corev1.ProtocolSCTP: gateway.SCTP}
 	for _, e := range s.Endpoints {
@@ -236,7 +237,7 @@ func (x *exchange) gone(key types.NamespacedName) {
 	}
 }
 
-// present returns the number of the present ranges; 0 while this pod has nothing to do.
+// present returns turn, the number of the present ranges; 0 if this pod must not exchange Services now.
 func (x *exchange) present() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -310,7 +311,7 @@ func (x *exchange) serve(ctx context.Context) error {
 	return nil
 }
 
-// read reads what the peer exports, until ctx ends.
+// read reads the peer's exports, until ctx ends.
 func (x *exchange) read(ctx context.Context) error {
 	o := x.g.options
 	x.mu.Lock()
@@ -344,8 +345,8 @@ func (x *exchange) read(ctx context.Context) error {
 	return c.Run(ctx)
 }
 
-// owner returns the Configuration of the peer. It stays when the gateway is replaced, and goes with the
-// connection. The exchange begins after a Configuration was read, so it exists.
+// owner returns the Configuration of the peer. It owns the copies, because it stays when the gateway is
+// replaced, and is deleted with the connection.
 func (x *exchange) owner(ctx context.Context) (metav1.OwnerReference, error) {
 	var list networkingv1beta1.ConfigurationList
 	err := x.g.client.List(ctx, &list, x.g.ofPeer()...)
@@ -361,7 +362,7 @@ func (x *exchange) owner(ctx context.Context) (metav1.OwnerReference, error) {
 	}, nil
 }
 
-// report returns what is served and read.
+// report returns the report about served and read slices.
 func (x *exchange) report() *wire.ServicesReport {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -397,8 +398,8 @@ func (x *exchange) report() *wire.ServicesReport {
 	return r
 }
 
-// servicesNews reports whether a report about Services has to be written at once. Numbers wait: peers
-// can change them as often as they like.
+// servicesNews reports whether a report about Services has to be written at once. Changed numbers wait,
+// because peers can change them at any rate.
 func servicesNews(now, last *wire.ServicesReport) bool {
 	if now == nil || last == nil {
 		return now != last

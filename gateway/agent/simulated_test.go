@@ -30,14 +30,14 @@ func TestSimulatedGatewaysSayWhatOursSay(t *testing.T) {
 		past      func(*testing.T, *flowtest.Pair)
 		pings     ping.Value
 		hasKey    bool
-		handshake []gateway.Role // who remembers one
+		handshake []gateway.Role // the roles whose WireGuard still has a handshake
 	}{
 		"connected": {flowtest.Connected, ping.Connected, true, both},
 		"lossy": {flowtest.But(flowtest.Connected, func(p *flowtest.Pair) {
 			p.Join("rome", "milan", func(l *simulated.Link) { l.RoundTrip, l.Jitter, l.Loss = 90*time.Millisecond, 40*time.Millisecond, 0.2 })
 			pass(p, time.Minute)
 		}), ping.Connected, true, both},
-		"cut": {flowtest.But(flowtest.Connected, func(p *flowtest.Pair) { closed(p); pass(p, 15*time.Second) }), ping.Error, true, []gateway.Role{gateway.Server}}, // the client has dialled anew
+		"cut": {flowtest.But(flowtest.Connected, func(p *flowtest.Pair) { closed(p); pass(p, 15*time.Second) }), ping.Error, true, []gateway.Role{gateway.Server}}, // a redial of the client has dropped its handshake
 		"closed from the beginning": {flowtest.But(flowtest.Nothing, func(p *flowtest.Pair) {
 			closed(p)
 			flowtest.PartWay(flowtest.ManyRounds, flowtest.NodePort())(t, p)
@@ -82,8 +82,8 @@ func TestSimulatedGatewaysSayWhatOursSay(t *testing.T) {
 					status.Peer.Endpoint = netip.MustParseAddrPort(said.Endpoint)
 				}
 				value, want := reportOf(said.At, role, s, status)
-				want.Since = said.Since     // which depends on the reports before
-				want.Refused = said.Refused // of the kernel's counters
+				want.Since = said.Since     // depends on earlier reports
+				want.Refused = said.Refused // comes from the kernel's counters
 				if want.Generation == 0 {
 					want.Generation = said.Generation
 				}
@@ -120,7 +120,7 @@ func pass(p *flowtest.Pair, d time.Duration) {
 	}
 }
 
-// situation returns what one of our gateways would have read.
+// situation returns the role and the setup that our gateway would have read.
 func situation(t *testing.T, peer flows.End, hasKey bool, now time.Time) (gateway.Role, setup) {
 	t.Helper()
 	s := setup{hasKey: hasKey, allow: "all", since: now.Add(-time.Hour)}
