@@ -31,7 +31,7 @@ func TestAStateIsComputedOnce(t *testing.T) {
 		return &s.Routes[0]
 	}
 	first := compute(1)
-	in.Peers = append([]gateway.Peer(nil), in.Peers...) // as inputs does
+	in.Peers = append([]gateway.Peer(nil), in.Peers...) // inputs also copies the list
 	if compute(1) != first {
 		t.Error("the same state was computed twice")
 	}

@@ -32,7 +32,7 @@ func narrow(wan *netns.Namespace, mtu string, hole bool) {
 	}
 }
 
-const wide = 1440 // what 1500 bytes leave for a tunnel
+const wide = 1440 // 1500 bytes without the tunnel's overhead
 
 // waitForMTU waits until both ends have found the same MTU in a range, and returns it.
 func (p *pair) waitForMTU(atLeast, most int) int {
@@ -111,7 +111,7 @@ func TestPeerThatAnswersNoQuestionsGetsWhatNearlyEveryPathCarries(t *testing.T) 
 	auto(&w.Inputs.Peers[0])
 	p.ofClient = p.client.Start(w)
 	linuxtest.WaitFor(t, "ping", func() bool { return p.ofClient.Status().Pings.Value == ping.Connected })
-	if got := p.client.Gateway.Run("ip", "route", "show", "table", strconv.Itoa(gateway.RemoteTable)); !strings.Contains(got, "mtu 1328 ") { // of 1340, as nothing is padded beyond that
+	if got := p.client.Gateway.Run("ip", "route", "show", "table", strconv.Itoa(gateway.RemoteTable)); !strings.Contains(got, "mtu 1328 ") { // less than 1340, because of the padding
 		t.Errorf("got routes\n%s\nwant an mtu of 1328", got)
 	}
 }
@@ -139,7 +139,7 @@ func TestPeerThatAnswersLaterIsAskedAgain(t *testing.T) {
 	}`, gateway.PathMTUPort))
 	p.ofClient = p.client.Start(p.wanted(p.client, p.server))
 	linuxtest.WaitFor(t, "ping", func() bool { return p.ofClient.Status().Pings.Value == ping.Connected })
-	time.Sleep(3 * time.Second) // it asks as soon as pings are answered
+	time.Sleep(3 * time.Second) // the client asks as soon as pings are answered
 	if got := p.ofClient.Status().PathMTU; got != 0 {
 		t.Fatalf("got path MTU %d although no question was answered", got)
 	}
@@ -147,7 +147,7 @@ func TestPeerThatAnswersLaterIsAskedAgain(t *testing.T) {
 	p.waitForMTU(wide, wide)
 }
 
-// A router that reports the limit is not needed, and does no harm.
+// The search does not need a router's errors, and works with them, too.
 func TestPathThatSaysItsLimitIsFound(t *testing.T) {
 	t.Parallel()
 	p := newNarrowPair(t, "1400", false)

@@ -144,7 +144,7 @@ func TestClientIsKilled(t *testing.T) {
 func TestServerGetsAnotherPort(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
-	// The old address leads nowhere, also for flows that were known before.
+	// Packets to the old address are dropped, also in existing flows.
 	p.server.Nodes[0].NFT(`table ip proxy {
 		chain closed { type filter hook prerouting priority raw; policy accept; udp dport 51840 ip daddr 198.51.100.2 drop; }
 		chain nodeport2 { type nat hook prerouting priority dstnat; policy accept; udp dport 31000 dnat to 10.244.1.5:51840; }
@@ -225,10 +225,10 @@ func TestPathIsCutForLong(t *testing.T) {
 	linuxtest.Bound(t, "path cut for seconds", p.stream.Gap(back), time.Second)
 }
 
-// The path is judged by the sent bytes, so they have to show that the client dials. Each time it sends as
-// much as the time before, and WireGuard counts from zero.
+// The sent bytes show whether a path is cut, so they have to grow with each redial, although WireGuard counts
+// from zero after each.
 func TestWhatIsDialledInVainCountsAsSent(t *testing.T) {
-	const handshake = 148 // bytes, of the message that begins one
+	const handshake = 148 // the bytes of the first message of a handshake
 	p := newPair(t, linuxtest.TunnelMTU)
 	p.wan.NFT(`table ip cut {
 		chain c { type filter hook forward priority 0; policy drop; }
@@ -252,7 +252,7 @@ func TestHealthyTunnelIsLeftAlone(t *testing.T) {
 	p := newPair(t, linuxtest.TunnelMTU)
 	before := p.ofClient.Status()
 	started := time.Now()
-	time.Sleep(4 * time.Second) // nothing is to happen for a while
+	time.Sleep(4 * time.Second) // the test expects no redial in this time
 	after := p.ofClient.Status()
 	// One redial is possible if the machine stopped for half a second. A hasty watchdog would dial twice a
 	// second.
@@ -267,16 +267,16 @@ func TestHealthyTunnelIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The client dials again while the server does not run. In the socket of the server are packets that were sent with
-// the keys of before.
+// The client dials again while the server does not run. Packets under the old keys then wait in the server's
+// socket.
 func TestAGatewayThatWasBusyLosesNoPacket(t *testing.T) {
 	t.Parallel()
-	// WireGuard of the kernel runs without the gateway's process.
+	// The kernel's WireGuard would go on without the gateway's process.
 	p := newPairWith(t, linuxtest.TunnelMTU, func(peer *gateway.Peer) { peer.Implementation = gateway.Userspace }, func(*pair) {})
-	p.stream.Stop() // its packets would fill the queue of those that wait for a handshake
+	p.stream.Stop() // its packets would fill the queue of packets that wait for a handshake
 	p.losesNothing("client", p.ofClient)
 	before := p.ofClient.Status().Redials
-	for range 5 { // on a busy machine, the client may not run meanwhile either
+	for range 5 { // on a busy machine, the client may also stop meanwhile
 		p.losesNothing("server", p.ofServer)
 		if p.ofClient.Status().Redials > before {
 			return
@@ -315,7 +315,7 @@ func (p *pair) losesNothing(name string, busy *linuxtest.Process) {
 	}
 }
 
-// The other end does not answer pings, and works otherwise.
+// The other end works, but does not answer pings.
 func TestTunnelOfAPeerThatAnswersNoPingsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, linuxtest.TunnelMTU)
@@ -369,7 +369,7 @@ func TestPathIsCutForMinutes(t *testing.T) {
 			if s := p.ofClient.Status(); s.Redialled.After(cut) && time.Since(s.Redialled) > 6*time.Second {
 				return
 			}
-			time.Sleep(100 * time.Millisecond) // nothing tells of what does not happen
+			time.Sleep(100 * time.Millisecond) // no event tells that no redial happens
 		}
 		t.Fatal("the client dials as often as at first")
 	}
@@ -390,7 +390,7 @@ func TestNewsOfTheNetworkEndsTheWait(t *testing.T) {
 		if time.Since(cut) > 2*time.Minute {
 			t.Fatal("the client dials as often as at first")
 		}
-		time.Sleep(100 * time.Millisecond) // nothing tells of what does not happen
+		time.Sleep(100 * time.Millisecond) // no event tells that no redial happens
 	}
 	before, at := p.ofClient.Status().Redials, time.Now()
 	p.client.Gateway.Run("ip", "route", "add", "192.0.2.128/25", "dev", "eth0")

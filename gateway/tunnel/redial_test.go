@@ -17,14 +17,14 @@ func TestAPortRestsUntilItsFlowIsForgotten(t *testing.T) {
 	for i, pause := range []time.Duration{200 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second, 15 * time.Second} {
 		answered := i > 0 // the peer has answered before
 		start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-		var left []time.Time // when each port was left for the next one
+		var left []time.Time // the times at which the client changed from each port to the next
 		var since time.Time
 		for n, now := 1, start; now.Before(start.Add(10 * time.Minute)); n, now = n+1, now.Add(pause) {
 			if !portIsDue(n, now, since, answered) {
 				continue
 			}
 			left, since = append(left, now), now
-			// The next port was left nine changes ago.
+			// The client returns to the port that it left nine changes ago.
 			if i := len(left) - ports; i >= 0 && now.Sub(left[i]) < forgotten {
 				t.Errorf("a redial every %s: a port is used again after %s", pause, now.Sub(left[i]))
 			}

@@ -43,7 +43,7 @@ func TestDamageIsRepairedWithinASecond(t *testing.T) {
 	if s := p.ofServer.Status(); s.Repairs == 0 || s.Errors != 0 {
 		t.Errorf("got %d repairs and %d errors", s.Repairs, s.Errors)
 	}
-	p.stream.Gap(time.Now()) // it flows
+	p.stream.Gap(time.Now()) // waits until traffic flows
 }
 
 func TestWhoKeepsChangingThingsIsNamed(t *testing.T) {
@@ -83,7 +83,7 @@ func TestIdleCostsNothing(t *testing.T) {
 	const span = 4 * time.Second
 	for range 3 {
 		before, cpu := bytes(), p.ofServer.CPU()
-		time.Sleep(span) // idle is what is measured
+		time.Sleep(span) // the test measures an idle tunnel
 		carried = bytes() - before
 		t.Logf("idle: %.1f %% of a core, %d bytes/s", 100*float64(p.ofServer.CPU()-cpu)/float64(span), carried*uint64(time.Second)/uint64(span))
 		// In 2 s, there are two pings and two answers of 150 bytes.
@@ -113,6 +113,6 @@ func TestImpossibleWishesLeaveTheTunnelAsItWas(t *testing.T) {
 		if s := p.ofServer.Status(); s.Problem != "" {
 			t.Errorf("%s: got problem %q, want none: what is in force works", name, s.Problem)
 		}
-		p.stream.Gap(time.Now()) // it flows
+		p.stream.Gap(time.Now()) // waits until traffic flows
 	}
 }

@@ -64,7 +64,7 @@ func TestPeerIsHeardWhenItsBytesGrow(t *testing.T) {
 	for i, c := range []struct {
 		received uint64
 		name     string
-		want     int // the look that heard it
+		want     int // the look that last noted a packet; -1: none
 	}{
 		{5000, "an earlier process heard it", -1},
 		{5000, "nothing", -1},

@@ -269,8 +269,8 @@ func (t *Tunnel) inputs() (in gateway.Inputs, set uint64, ok bool) {
 	return in, t.sets, true
 }
 
-// computed is the last computed state. Each write to the kernel is followed by a comparison of all of it with
-// the same state, and with thousands of nodes a computation costs as much as the comparison.
+// computed is the last computed state. It is kept for the comparison that follows each write to the kernel,
+// because with thousands of nodes a computation costs as much as the comparison.
 type computed struct {
 	set   uint64
 	peers []gateway.Peer
