@@ -94,7 +94,7 @@ func TestTheNetworkBetweenReadsAndForgesNothing(t *testing.T) {
 		}
 	}
 	const secret = "what the pods say to each other"
-	carries := func(p []byte) bool { // data for the server, as WireGuard writes them, and no keepalive
+	carries := func(p []byte) bool { // a WireGuard packet with data for the server; keepalives don't count
 		return len(p) > 28+32 && p[28] == 4 && binary.BigEndian.Uint16(p[22:]) == linuxtest.WireGuardPort
 	}
 	arrives(secret)
@@ -105,7 +105,7 @@ func TestTheNetworkBetweenReadsAndForgesNothing(t *testing.T) {
 
 	// The packet is sent again without a change.
 	recorded := between.which(carries)[0]
-	recorded[26], recorded[27] = 0, 0 // the checksum is of before the network card would have filled it in
+	recorded[26], recorded[27] = 0, 0 // no checksum, because the recorded one is incomplete: the network card would complete it
 	same := func(p []byte) bool { return carries(p) && bytes.Equal(p[28:], recorded[28:]) }
 	before := len(arrived.which(same))
 	to, _ := netip.AddrFromSlice(recorded[16:20])

@@ -193,10 +193,10 @@ func refused(c *linuxtest.Cluster) uint64 {
 // Nearly every pod network gives nodes addresses in the pods' range. Kubelets, API servers, node ports and
 // other programs listen on these addresses.
 func TestAPeerReachesNoNode(t *testing.T) {
-	ports := []uint16{22, 6443, 8082, 10250, 31999} // the last one is of nobody that we know
+	ports := []uint16{22, 6443, 8082, 10250, 31999} // no known program uses the last port
 	const byIPTables, byNFTables = 30080, 30081
 	all := shapes()
-	if sample.Emulated() && !sample.All() { // where each takes a minute
+	if sample.Emulated() && !sample.All() { // each shape takes a minute on an emulated machine
 		first := sample.Seed(t) / 3 % uint64(len(all))
 		all = all[first : first+1]
 	}
@@ -259,7 +259,7 @@ func TestAPeerReachesNoNode(t *testing.T) {
 					t.Errorf("the peer's pod reached:\n%s", strings.Join(got, "\n"))
 				}
 
-				if fence == "nodes" { // which learn at once of an address that they get
+				if fence == "nodes" { // nodes refuse packets to a new address at once
 					a.Nodes[1].Run("ip", "addr", "add", "10.244.2.77/32", "dev", "lo")
 					before := refused(a)
 					knock(t, client, netip.MustParseAddrPort("10.61.2.77:22"))
@@ -298,7 +298,7 @@ func TestAPeerReachesNothingOfAGateway(t *testing.T) {
 	local, client := a.Pod(0, "local", "10.244.1.66"), b.Pod(1, "client", "10.244.2.3")
 	for _, fence := range []string{"gateway", "nodes"} {
 		t.Run(fence, func(t *testing.T) {
-			if fence == "nodes" { // as with the gateway of another peer
+			if fence == "nodes" { // other is the gateway of another peer
 				other := a.Pod(1, "other", "10.244.2.5")
 				all.open(other, 8082)
 				a.Nodes[1].NFT("add element ip liqo-tui gateways { 10.244.2.5 }")
@@ -430,7 +430,7 @@ func TestAPeersDatagramsAreTakenOutOfNothing(t *testing.T) {
 	mac := gateway.MAC{2, 0, 0, 0, 0, 2}
 	inner := func(text string) []byte { return udp4("10.244.1.9:5353", victimAt, []byte(text)) }
 	asGeneve := append([]byte{0, 0, 0x65, 0x58, 0, 0, 1, 0}, vxlan(1, mac, inner("6081"))[8:]...) // RFC 8926: Ethernet, VNI 1
-	geneve := &visitors{seen: map[string]bool{}}                                                  // not every kernel has the device
+	geneve := &visitors{seen: map[string]bool{}}                                                  // instead of a Geneve device, which not every kernel has
 	geneve.open(node, 6081)
 	fabric := vxlan(a.NodeState(1).Links[0].VNI, gateway.FabricMAC(netip.MustParseAddr(a.NodeIP(1))), udp4("10.71.9.9:5353", victimAt, []byte("6092")))
 	datagrams := []struct {
@@ -481,7 +481,7 @@ func TestAPeersDatagramsAreTakenOutOfNothing(t *testing.T) {
 	// this.
 	for _, d := range datagrams {
 		if d.port == 6092 {
-			continue // TestPodsDoNotSpeakOverTheFabric
+			continue // see TestPodsDoNotSpeakOverTheFabric
 		}
 		socket := sender.ListenUDP("0.0.0.0:0")
 		if _, err := socket.WriteToUDPAddrPort(d.packet, netip.AddrPortFrom(netip.MustParseAddr("10.244.2.0"), d.port)); err != nil {
@@ -567,7 +567,7 @@ func TestWhatIsNotTranslatedSpeaksAsNobody(t *testing.T) {
 	arrived := refusedBy["none"]
 	for _, fence := range []string{"gateway", "nodes", "none"} {
 		a.SyncNodes()
-		node.NFT("add element ip liqo-tui gateways { " + as + " }") // as with the gateway of another peer
+		node.NFT("add element ip liqo-tui gateways { " + as + " }") // the gateway of another peer has this address
 		if fence != "gateway" {
 			a.Gateway.Run("nft", "flush", "chain", "ip", "liqo-tui", "leave")
 		}
@@ -604,7 +604,7 @@ func TestNodesAnswerPeersNothing(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	a.Nodes[1].Script("ip link add cni0 type bridge\nip addr add 10.244.2.1/24 brd + dev cni0\nip link set cni0 up")
 	hostile(b)
-	a.Gateway.Run("nft", "flush", "chain", "ip", "liqo-tui", "leave") // which drops what is not translated
+	a.Gateway.Run("nft", "flush", "chain", "ip", "liqo-tui", "leave") // the chain drops packets that are not translated
 	send := func(what, to string, packet []byte) {
 		t.Helper()
 		before := refused(a)
@@ -681,7 +681,7 @@ func TestNodesCountWhatTheyRefuseOfEachPeer(t *testing.T) {
 		t.Errorf("got %d packets of the peer that sent nothing", got)
 	}
 	// The packet comes through the pod network, from a node that does not know the owner of the address.
-	a.Nodes[0].Script("ip route replace 10.244.2.0/24 via " + a.NodeIP(1) + "\nnft delete table ip cni") // it would speak as the node
+	a.Nodes[0].Script("ip route replace 10.244.2.0/24 via " + a.NodeIP(1) + "\nnft delete table ip cni") // otherwise the packet would be masqueraded
 	a.Nodes[0].Do(func() {
 		sendRaw(t, udp4("10.99.0.7:4444", "10.244.2.1:10250", []byte("x")), netip.MustParseAddr("10.244.2.1"))
 	})

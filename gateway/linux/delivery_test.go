@@ -34,7 +34,7 @@ func TestPacketsReachPodsWhereTheyAre(t *testing.T) {
 	}`)
 	borrowed := a.Pod(1, "borrowed", "10.244.1.77")
 	a.Nodes[0].Run("ip", "route", "add", "10.244.1.77/32", "via", a.NodeIP(1))
-	unknown := a.Pod(0, "unknown", "10.244.9.9") // nobody announces it
+	unknown := a.Pod(0, "unknown", "10.244.9.9") // no node announces this address
 	a.Nodes[1].Run("ip", "route", "add", "10.244.9.9/32", "via", a.NodeIP(0))
 	in := a.Inputs(b)
 	in.Nodes[1].Pods = append(in.Nodes[1].Pods, netip.MustParsePrefix("10.244.1.77/32"))
@@ -59,7 +59,7 @@ func TestStrangersDoNotSpeakOverTheFabric(t *testing.T) {
 	victim := a.Pod(1, "victim", "10.244.2.2")
 	inbox := victim.ListenUDP("10.244.2.2:7777")
 	stranger.Run("ip", "route", "add", a.GatewayIP+"/32", "via", a.NodeIP(0))
-	a.Nodes[0].Run("nft", "delete", "table", "ip", "cni") // or it would speak as the node
+	a.Nodes[0].Run("nft", "delete", "table", "ip", "cni") // otherwise its packets would be masqueraded
 	forge := func(to, from, dest string) {
 		t.Helper()
 		underlay := netip.MustParseAddr(to)
@@ -126,7 +126,7 @@ func TestNodesSendNothingToAGatewayThatIsGone(t *testing.T) {
 		a.SyncTo(a.Nodes[1], a.NodeKernels[1], s)
 	}
 	heir := a.Pod(0, "heir", "10.244.1.66")
-	a.Nodes[0].NFT("add element ip liqo-tui gateways { 10.244.1.66 }") // as all nodes do
+	a.Nodes[0].NFT("add element ip liqo-tui gateways { 10.244.1.66 }") // as on all other nodes
 	inbox := heir.ListenUDP("10.244.1.66:6092")
 	// The watch table sees packets that leave the cluster by the default route.
 	a.Nodes[1].NFT(`table ip watch {
@@ -174,7 +174,7 @@ func TestNodesSendNothingToAGatewayThatIsGone(t *testing.T) {
 // A cluster has 100 nodes with 100 single addresses each. If one pod comes or goes, the kernel gets one
 // message.
 func TestOnePodOfTenThousandIsOneRouteMessage(t *testing.T) {
-	n := newLonelyNode(t) // as a gateway's pod
+	n := newLonelyNode(t) // acts as a gateway's pod
 	in := gateway.Inputs{
 		PodIP: netip.MustParseAddr("198.51.100.2"), NodeIP: netip.MustParseAddr("192.168.0.1"), UnderlayMTU: 1500,
 		Local: gateway.CIDRs{Pod: linuxtest.Prefixes("10.0.0.0/8"), External: linuxtest.Prefixes("172.20.0.0/16")},

@@ -124,7 +124,7 @@ func TestPodsDoNotSpeakOverTheFabric(t *testing.T) {
 		from    *netns.Namespace
 		to, src string
 		counter func(int) uint64
-		node    int // which drops it
+		node    int // the node that drops the packet
 	}{
 		{"a pod to its own node", near, a.NodeIP(1), remote, onNode, 1},
 		{"a pod to another node", far, a.NodeIP(1), remote, onNode, 0},
@@ -167,7 +167,7 @@ func TestAMasqueradeMakesNobodyAGateway(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	near, victim := a.Nodes[0], a.Pod(1, "victim", "10.244.2.2")
 	inbox := victim.ListenUDP("10.244.2.2:7777")
-	pod, guest := a.Pod(0, "pod", "10.244.1.66"), a.Pod(0, "guest", guestAt) // which Kubernetes does not know
+	pod, guest := a.Pod(0, "pod", "10.244.1.66"), a.Pod(0, "guest", guestAt) // guest is not known to Kubernetes
 	a.Nodes[1].Run("ip", "addr", "add", ofBridge+"/32", "dev", "lo")
 	near.NFT(`add rule ip cni masq ip saddr { 10.244.1.0/24, ` + guestAt + ` } ip daddr != 10.244.1.0/24 masquerade`)
 	near.NFT(`table ip proxy2 { chain services { type nat hook prerouting priority dstnat
@@ -372,7 +372,7 @@ func TestNodesThatForwardNothingElseForwardTheFabric(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	podA, podB := a.Pod(1, "podA", "10.244.2.2"), b.Pod(1, "podB", "10.244.2.2")
 	for i, own := range []string{"v-gw-a", "v-podA"} {
-		a.Nodes[i].Sysctl("ip_forward", "0") // of all devices
+		a.Nodes[i].Sysctl("ip_forward", "0") // for all devices
 		a.Nodes[i].Sysctl("conf/eth0/forwarding", "1")
 		a.Nodes[i].Sysctl("conf/"+own+"/forwarding", "1")
 	}

@@ -29,7 +29,7 @@ type bareNode struct {
 
 	kernel *linux.Kernel
 	peers  int
-	change int // of one of them
+	change int // the number of changes of one peer
 }
 
 func newBareNode(b *testing.B, peers int) *bareNode {
@@ -132,7 +132,7 @@ const newFlowBound = "≤ 1.15"
 // first packet of a flow passes.
 type sender struct {
 	pod       *netns.Namespace
-	forgetful []*netns.Namespace // where to forget the flows
+	forgetful []*netns.Namespace // the namespaces whose flows are deleted between runs
 	to        netip.Addr
 }
 
@@ -183,7 +183,7 @@ func BenchmarkFigureNewFlowsOfNode(b *testing.B) {
 		n.Script("ip addr add 169.254.1.1/32 dev pod0\nip route add 10.244.9.9/32 dev pod0")
 		n.Sysctl("ip_forward", "1")
 		pod.Script("ip addr add 10.244.9.9/32 dev eth0\nip route add 169.254.1.1 dev eth0\nip route add default via 169.254.1.1")
-		// The last but one, because a search would not begin there.
+		// The last network but one, because a search does not begin there.
 		return sender{pod, []*netns.Namespace{n.Namespace}, network(11, peers-1).Addr().Next()}
 	}
 	compareNewFlows(b, "on a node of 1000 peers against 2", newFlowBound, of(1000), of(2))
@@ -210,7 +210,7 @@ func BenchmarkFigureNewFlowsOfGateway(b *testing.B) {
 			in.Peers = append(in.Peers, one)
 			batch += fmt.Sprintf("ip link add %s type bridge\nip link set %[1]s up\n", onDeviceName(p))
 		}
-		c.Gateway.Script(batch) // a bridge without ports drops what goes in
+		c.Gateway.Script(batch) // a bridge without ports drops all packets
 		c.SyncTo(c.Gateway, c.GatewayKernel, onDevice(c.State(in), oldDevice))
 		last := network(11, peers*networks-1)
 		c.Remapped = gateway.CIDRs{Pod: []netip.Prefix{last}}

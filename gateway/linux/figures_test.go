@@ -34,7 +34,7 @@ const rounds = 10
 func row(b *testing.B, what, wanted string, measured []float64) {
 	b.Helper()
 	sorted := slices.Sorted(slices.Values(measured))
-	b.ReportMetric(0, "ns/op") // would be the time of all rounds
+	b.ReportMetric(0, "ns/op") // hides the time of all rounds
 	b.Logf("| %-69s | %-8s | %9s | %9s | %9s |", what, wanted, number(median(sorted)), number(sorted[0]), number(sorted[len(sorted)-1]))
 }
 
@@ -122,7 +122,7 @@ func ofProcess(pid int) int32 { return int32(^pid<<3 | 2) }
 type transfer struct {
 	bytes float64
 	took  time.Duration
-	cpu   time.Duration // of all who took part, or of the tunnel alone
+	cpu   time.Duration // of all processes that took part, or only of the tunnel
 }
 
 func (t transfer) megabytesPerSecond() float64 { return t.bytes / 1e6 / t.took.Seconds() }

@@ -41,7 +41,7 @@ func BenchmarkFigureTunnelWithNAT(b *testing.B) {
 			"ip route add " + s.own + ".2.2/32 via " + s.c.NodeIP(1) + " dev liqo-fabric onlink table 4242")
 	}
 	with, without := inTurn(func() transfer {
-		for _, s := range sides { // as Sync would have it
+		for _, s := range sides { // removes the rules of the other measurement
 			_, _ = s.c.Gateway.Try("ip", "rule", "del", "pref", "5")
 			_, _ = s.c.Gateway.Try("ip", "rule", "del", "pref", "6")
 		}
@@ -159,7 +159,7 @@ func startOld(b *testing.B, n *netns.Namespace, program string, w gateway.Tunnel
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {
-		_ = input.Close() // ends it
+		_ = input.Close() // ends the program
 		_ = c.Wait()
 	})
 	if _, err := io.ReadFull(output, make([]byte, len("ready\n"))); err != nil {

@@ -245,7 +245,7 @@ func TestAddressesThatAreLeftOutOfAPeersRangesStayReachable(t *testing.T) {
 	}
 	a.Remapped = gateway.CIDRs{Pod: ipam.Without(whole.Pod, spared), External: ipam.Without(whole.External, spared)}
 	a.SyncNodes()
-	for i, n := range a.Nodes { // sets of neighbouring intervals are read back as they were
+	for i, n := range a.Nodes { // the kernel returns sets of neighbouring intervals unchanged
 		if lines := a.SyncTo(n, a.NodeKernels[i], a.NodeState(i)); len(lines) != 0 {
 			t.Errorf("%s: second sync: %q", n.Name, lines)
 		}

@@ -27,7 +27,7 @@ func elsewhere(t *testing.T, f func() error) error {
 	netns.Require(t)
 	result := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked
+		runtime.LockOSThread() // never unlocked, so the thread ends
 		err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_FS)
 		if err == nil {
 			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
@@ -117,7 +117,7 @@ ip route add 10.20.0.0/16 dev lan0 table 52
 ip rule add pref 5270 lookup 52
 ip route add 10.30.0.0/16 dev lan0 table 51820
 ip rule add pref 32764 not fwmark 0xca6c lookup 51820
-ip route add 10.40.0.0/16 dev lan0 table 77`) // which no rule uses
+ip route add 10.40.0.0/16 dev lan0 table 77`) // no rule uses this table
 	var found []netip.Prefix
 	var err error
 	n.Do(func() { found, err = linux.Networks() })

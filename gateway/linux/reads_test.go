@@ -52,7 +52,7 @@ func read(t *testing.T, n *netns.Namespace, file string, commands ...string) {
 		b.WriteString("# " + c + "\n")
 		lines := slices.Collect(strings.Lines(n.Run(strings.Fields(c)...)))
 		if strings.HasPrefix(c, "ip neigh") {
-			slices.Sort(lines) // they come in the order of a hash
+			slices.Sort(lines) // the kernel lists them in no fixed order
 		}
 		for _, line := range lines {
 			b.WriteString(strings.TrimRight(line, " \t\n") + "\n")

@@ -14,8 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/gateway/linux/netns"
 )
 
-// With Services, the peer's gateway reaches one TCP port of a gateway, and nobody else does. An answer's
-// port opens no other.
+// With Services, only the peer's gateway reaches the port of exports. A packet from the port of answers opens
+// no other port.
 func TestThePeersGatewayAloneAsksForServices(t *testing.T) {
 	a, b := linuxtest.NewPair(t)
 	exports := fmt.Sprintf("169.254.18.1:%d", gateway.ExportsPort)
@@ -31,7 +31,7 @@ func TestThePeersGatewayAloneAsksForServices(t *testing.T) {
 	}
 	ask := func() {
 		t.Helper()
-		// As much as needs several segments, in both directions of the tunnel's MTU.
+		// The answer needs several segments.
 		if answer, n, err := b.Gateway.Get("", exports, 100_000); err != nil || n != 100_000 || answer != a.Gateway.Name+" sees 169.254.18.2" {
 			t.Errorf("the peer's gateway: %q, %d bytes, %v", answer, n, err)
 		}
@@ -59,7 +59,7 @@ func TestThePeersGatewayAloneAsksForServices(t *testing.T) {
 	}
 	refused("the peer's gateway", b.Gateway, "", "169.254.18.1:8082")
 	refused("the peer's gateway, from the port of answers", b.Gateway, fmt.Sprintf("169.254.18.2:%d", gateway.ExportsPort), "169.254.18.1:8082")
-	// A pod of the peer, whose gateway lets it.
+	// The peer's gateway lets a pod's packets pass.
 	b.Gateway.Script("ip address add 10.244.2.3/32 dev lo")
 	refused("a pod of the peer", b.Gateway, "10.244.2.3:0", exports)
 	// A pod of this cluster.

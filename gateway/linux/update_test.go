@@ -107,16 +107,16 @@ func TestUpdateLeavesDamageToSync(t *testing.T) {
 	n.update(n.state(1, 2))
 	for _, c := range []struct {
 		damage  string
-		noticed bool // by Update: it meets the damage
+		noticed bool // Update meets the damage
 	}{
 		{"ip route del 11.1.0.0/16 table 18000", false},
 		{"ip neigh flush dev liqo-fabric nud permanent", false},
 		{"bridge fdb del 02:4c:0a:f4:09:01 dev liqo-fabric dst 10.244.9.1", false},
 		{"nft flush chain ip liqo-tui keep-source", false},
 		{"nft delete element ip liqo-tui remotes { 11.1.0.0/16 }", false},
-		{"nft flush set ip liqo-tui remotes", true}, // the element to delete is not there
+		{"nft flush set ip liqo-tui remotes", true}, // the element to delete does not exist
 		{"nft delete table ip liqo-tui", true},
-		{"ip link set liqo-fabric down", true}, // and up again, without its routes
+		{"ip link set liqo-fabric down", true}, // Update sets it up again, without its routes
 		{"ip link del liqo-fabric", true},
 		{"ip rule del pref 105", true},
 	} {

@@ -35,7 +35,7 @@ func TestChangesOfTheNetworkAreToldApartFromOurs(t *testing.T) {
 			}
 		}
 	}
-	for drained := false; !drained; { // what a command does may take two signals
+	for drained := false; !drained; { // one command may cause two signals
 		select {
 		case <-signals:
 		case <-time.After(500 * time.Millisecond):

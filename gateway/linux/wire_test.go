@@ -64,7 +64,7 @@ func newBarePeer(t *testing.T, n *netns.Namespace, key wgtypes.Key, port uint16,
 		for packet := range c.Inbound {
 			select {
 			case p.got <- packet:
-			default: // nobody is interested; a blocked device would not close
+			default: // the test does not read it; a blocked device would not close
 			}
 		}
 	}()
@@ -90,8 +90,8 @@ func (p *barePeer) await(what string, match func(ip4) bool) ip4 {
 // ip4 is a packet as it was inside the tunnel.
 type ip4 struct {
 	protocol int
-	src, dst netip.AddrPort // port 0 where the protocol has none
-	payload  []byte         // behind the transport's header, of UDP; else behind that of IP
+	src, dst netip.AddrPort // port 0 if the protocol has no ports
+	payload  []byte         // of UDP; for other protocols, everything after the IP header
 }
 
 func parseIP4(b []byte) (ip4, bool) {
@@ -112,7 +112,7 @@ func parseIP4(b []byte) (ip4, bool) {
 	return p, true
 }
 
-// packet puts an IPv4 header in front of a transport's.
+// packet puts an IPv4 header in front of a transport's packet.
 func packet(protocol byte, src, dst netip.Addr, transport []byte) []byte {
 	b := make([]byte, 20, 20+len(transport))
 	b[0], b[8], b[9] = 0x45, 64, protocol
@@ -266,7 +266,7 @@ func TestW3SegmentsFitTheTunnel(t *testing.T) {
 		t.Errorf("maximum segment of a SYN to the peer: got %d, want %d", got, want)
 	}
 	hangUp()
-	var segments net.PacketConn // all TCP of the pod
+	var segments net.PacketConn // receives all TCP packets of the pod
 	var err error
 	podA.Do(func() { segments, err = net.ListenPacket("ip4:tcp", "10.244.2.2") })
 	if err != nil {
