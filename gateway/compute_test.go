@@ -431,7 +431,7 @@ func TestAWrongNodeHarmsItselfAlone(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		node   Node
-		says   string // of which node, and why
+		says   string // the end of the message: the node and the reason
 		want   []Route
 		absent []Route
 	}{

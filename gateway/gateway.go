@@ -169,7 +169,7 @@ type Inputs struct {
 	Peers       []Peer
 	Services    bool // the gateways exchange Services
 
-	fits bool // [Inputs.Fitting] has left Nodes
+	fits bool // Nodes is a result of [Inputs.Fitting]
 }
 
 // Gateway is a gateway pod as a node sees it.

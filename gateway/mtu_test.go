@@ -12,7 +12,7 @@ import (
 func TestTunnelIsAsWideAsWhatItRunsOver(t *testing.T) {
 	for _, c := range []struct {
 		name              string
-		wanted, pod, way  int // way to the endpoint; 0: as the pod's
+		wanted, pod, way  int // way: the MTU of the route to the endpoint; 0: the same as the pod's
 		nodes             []int
 		path, unproven    int
 		link, sent, clamp int

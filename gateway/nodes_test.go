@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// manyNodes are the inputs of a gateway of a cluster with 5,000 nodes.
+// manyNodes returns the inputs of a gateway in a cluster with 5,000 nodes.
 func manyNodes() Inputs {
 	in := serverInputs()
 	in.Local.Pod = []netip.Prefix{netip.MustParsePrefix("10.128.0.0/9")}

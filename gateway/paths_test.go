@@ -20,7 +20,7 @@ func TestAGatewayIsLostAfterThreeQuestionsAndFoundByOneAnswer(t *testing.T) {
 		{all, []netip.Addr{milan.PodIP, turin.PodIP}, nil},
 		{all, []netip.Addr{turin.PodIP}, nil},
 		{all, []netip.Addr{turin.PodIP}, nil},
-		{all, []netip.Addr{milan.PodIP, turin.PodIP}, nil}, // it was only replaced
+		{all, []netip.Addr{milan.PodIP, turin.PodIP}, nil}, // the gateway's pod was replaced in time
 		{all, []netip.Addr{turin.PodIP}, nil},
 		{all, []netip.Addr{turin.PodIP}, nil},
 		{all, []netip.Addr{turin.PodIP}, []string{"rome/milan"}},
