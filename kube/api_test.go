@@ -234,7 +234,7 @@ func testTakeBack(t *testing.T, c *Cluster) {
 	if d := apply.Diff(live, want[0]); d != "" {
 		t.Errorf("afterwards, there is still a difference:\n%s", d)
 	}
-	// A change that no generation counts is a change, too.
+	// A change that does not increase the generation is a change, too.
 	namespace := render.TenantNamespace(tenant)
 	namespace.Labels["more"] = "yes"
 	for i, more := range []bool{true, false} {
@@ -485,7 +485,7 @@ func TestUnreachableIsAFact(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	if err := l.Close(); err != nil { // nobody listens there now
+	if err := l.Close(); err != nil { // now no program listens at this address
 		t.Fatal(err)
 	}
 	f := observe(t, open(t, &rest.Config{Host: "https://" + address}))

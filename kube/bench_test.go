@@ -23,12 +23,12 @@ func mirrored(tb testing.TB, peers int) *Cluster {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(c.Close)
-	c.start.Do(func() {}) // nothing runs
+	c.start.Do(func() {}) // starts no watches
 	c.uid, c.version = "uid", "v1.35.0"
 	byKind := map[string]*store{}
 	for _, s := range c.mirrored {
 		s.attempted()
-		byKind[s.kind] = s // of Pods, the gateways'
+		byKind[s.kind] = s // of the two watches of Pods, the one of gateways counts
 	}
 	add := func(kind string, o client.Object) {
 		o.SetResourceVersion("1")

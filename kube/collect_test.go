@@ -24,8 +24,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// keeps returns the functions by which the watches of a kind keep facts of connections. The last one of pods
-// is for API servers.
+// keeps returns the functions by which the watches of a kind keep facts of connections. The last function for
+// pods is for those of API servers.
 func keeps(kind string) (all []func(wire.Object) wire.Object) {
 	k, _ := kinds.Named(kind)
 	for _, w := range k.Watches {
@@ -167,7 +167,7 @@ func TestNodesAndLoadBalancersAreCounted(t *testing.T) {
 	node.Status.NodeInfo.KernelVersion, node.Status.NodeInfo.Architecture = "5.15.0-91-generic", "arm64"
 	node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110")}
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	virtual := node.DeepCopy() // its addresses are a pod's
+	virtual := node.DeepCopy() // its address belongs to a pod
 	virtual.Name, virtual.Labels, virtual.Annotations = "n2", map[string]string{corev1.LabelOSStable: "linux", "type": "virtual-kubelet"}, nil
 	service := func(kind corev1.ServiceType, name string, ports ...int32) *corev1.Service {
 		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: corev1.ServiceSpec{Type: kind}}
@@ -244,9 +244,8 @@ func TestChangesThatDoNotMatterWakeNobody(t *testing.T) {
 	}
 }
 
-// An object that waits for a finalizer is read after its deletion. The watch may report its removal before
-// the answer to the read arrives. If the answer counted, the object would stay for ever, and a run would wait
-// for it.
+// An object with a finalizer is read after its deletion. The watch may report its removal before the answer to
+// this read arrives. If the answer counted, the object would stay in the store, and a run would wait for ever.
 func TestAnAnswerThatTheWatchHasGonePastIsNoNews(t *testing.T) {
 	at := func(version string) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "1", ResourceVersion: version}}
@@ -388,7 +387,7 @@ func TestANodeWhoseAddressHasChangedIsNamed(t *testing.T) {
 	if _, said := f.AgentStatus["changed"]; !said {
 		t.Error("nothing is said of the node whose address has changed")
 	}
-	f = factsOf(says("changed", "192.0.2.2")) // Nodes may not be read
+	f = factsOf(says("changed", "192.0.2.2")) // the user may not read Nodes
 	if got := f.AgentStatus["changed"].Problem; got != "" {
 		t.Errorf("without Nodes: got %q", got)
 	}

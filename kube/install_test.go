@@ -144,7 +144,7 @@ func TestAConflictOfAnInstallationSaysWhatToDo(t *testing.T) {
 	plan := func(f flows.Facts) flows.Plan {
 		return install.Plan(render.InstallParams{ClusterID: "rome", Image: "example.org/gateway:v1"}, f)
 	}
-	_, err := planned(t, c, plan, engine.Options{Timeout: time.Minute}) // it ends with the conflict
+	_, err := planned(t, c, plan, engine.Options{Timeout: time.Minute}) // the run ends with the conflict
 	if _, ok := errors.AsType[*flows.ConflictError](err); !ok {
 		t.Fatalf("got %v, want a conflict", err)
 	}

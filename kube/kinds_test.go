@@ -47,8 +47,8 @@ func (c *Cluster) allStores() []*store {
 	return append(slices.Clone(c.mirrored), c.secrets.of[tenant.Namespace]...)
 }
 
-// A watched kind from which no facts are made was forgotten in flows/collect, in flows/lending, or by its
-// Keep.
+// If no facts are made from a watch, it was forgotten in flows/collect or flows/lending, or its Keep drops too
+// much.
 func TestFactsAreMadeFromEveryWatch(t *testing.T) {
 	c := watching(t)
 	ns := render.TenantNamespace(tenant)
@@ -175,8 +175,8 @@ func TestRightsToPeerCoverWhatIsRead(t *testing.T) {
 	}
 }
 
-// granted fails if the permissions do not cover the objects that the store lists, or the objects that it
-// lists if it may not list all.
+// granted fails if the permissions do not cover the store's list, or the narrower list for users who may not
+// list all objects.
 func granted(t *testing.T, all []rights.Permission, c *Cluster, s *store) {
 	t.Helper()
 	var o client.ListOptions

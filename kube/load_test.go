@@ -29,7 +29,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// A role is created before its binding, however long each request takes.
+// A role is created before its binding, even if each request takes long.
 func TestObjectsOfOneKindAreWrittenSideBySide(t *testing.T) {
 	scheme, err := wire.Scheme()
 	if err != nil {
@@ -51,7 +51,7 @@ func TestObjectsOfOneKindAreWrittenSideBySide(t *testing.T) {
 		Apply: func(_ context.Context, _ client.WithWatch, o runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
 			time.Sleep(2 * time.Second)
 			kind := o.(interface{ GetKind() string }).GetKind()
-			if kind == "ClusterRoleBinding" && roles.Load() < 24 { // 12 of each run
+			if kind == "ClusterRoleBinding" && roles.Load() < 24 { // 12 in each of the two runs
 				t.Error("a binding is written before the last role")
 			}
 			if kind == "ClusterRole" && roles.Add(1) == 3 {
@@ -140,8 +140,8 @@ func TestAListOfManyPagesTakesItsTime(t *testing.T) {
 func TestListsAreRepeatedWithAPause(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuses error
-		fails   bool // each watch, by an error
-		most    int  // lists within a minute
+		fails   bool // each watch ends by an error
+		most    int  // the largest number of lists within a minute
 	}{
 		"lists are refused":       {errors.New("too many requests"), false, 70},
 		"watches fail at once":    {nil, true, 70},

@@ -29,7 +29,7 @@ func TestWhatIsHiddenIsNoted(t *testing.T) {
 	defer c.Close()
 	for name, tt := range map[string]struct {
 		kind             string
-		at               int // which of the kind's watches
+		at               int // the index of the watch among the kind's watches
 		hidden, narrowed noted
 	}{
 		"Deployments":                       {"Deployment", 0, noted{managers: true}, noted{managers: true}},
@@ -58,8 +58,8 @@ func TestWhatIsHiddenIsNoted(t *testing.T) {
 	}
 }
 
-// A user without a tenant namespace who may list Deployments in the namespace of the installation alone does not see
-// an installation elsewhere.
+// A user who may list Deployments only in the namespace of the installation does not see an installation in
+// another namespace.
 func TestDeploymentsOfOneNamespaceAreNotAll(t *testing.T) {
 	c, err := ForConfig(&rest.Config{Host: "https://127.0.0.1:1"}, Options{})
 	if err != nil {
@@ -74,7 +74,7 @@ func TestDeploymentsOfOneNamespaceAreNotAll(t *testing.T) {
 	}
 }
 
-// Nothing is known of a kind whose list has only failed.
+// A kind whose list has never succeeded is hidden.
 func TestWhatWasNeverListedIsHidden(t *testing.T) {
 	for name, c := range map[string]struct {
 		seen string

@@ -54,7 +54,7 @@ func TestAThousandContextsAreOpened(t *testing.T) {
 		defer all[i].Close()
 	}
 	runtime.ReadMemStats(&after)
-	// Garbage also counts, because contexts are opened at the same time.
+	// Freed memory also counts, because contexts are opened at the same time.
 	if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > mostMB {
 		t.Errorf("they took %d MB, want %d at most", used, mostMB)
 	}

@@ -29,8 +29,8 @@ var policyMakers = map[string]string{
 	"policy.networking.k8s.io": "Kubernetes' admin network policies", "k8s.ovn.org": "OVN-Kubernetes",
 }
 
-// ovnPolicies are the kinds of k8s.ovn.org by which a pod and a peer may not reach each other. EgressQoS and
-// NetworkQoS are not in it: they mark packets, or limit their rate.
+// ovnPolicies are the kinds of k8s.ovn.org whose objects can keep a pod and a peer from reaching each other.
+// EgressQoS and NetworkQoS only mark packets, or limit their rate.
 var ovnPolicies = []string{"EgressFirewall", "EgressIP", "EgressService", "AdminPolicyBasedExternalRoute"}
 
 const cilium = "cilium.io"
@@ -165,9 +165,9 @@ func (c *Cluster) eachOfCilium(ctx context.Context, kind string, do func(*unstru
 	}))
 }
 
-// hasPolicies reports whether there is a policy of one of the kinds of an API group. It also returns true if this
-// user may not list them. Each version of a group has kinds of its own: of policy.networking.k8s.io,
-// ClusterNetworkPolicy is in v1alpha2, and AdminNetworkPolicy in v1alpha1 alone.
+// hasPolicies reports whether there is a policy of one of the kinds of an API group. It also returns true if
+// this user may not list them. Each version of a group may have other kinds: policy.networking.k8s.io has
+// ClusterNetworkPolicy only in v1alpha2, and AdminNetworkPolicy only in v1alpha1.
 func (c *Cluster) hasPolicies(ctx context.Context, versions []metav1.GroupVersionForDiscovery) bool {
 	return slices.ContainsFunc(versions, func(v metav1.GroupVersionForDiscovery) bool { return c.hasPoliciesIn(ctx, v.GroupVersion) })
 }

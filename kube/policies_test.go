@@ -36,7 +36,7 @@ func testPolicies(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	sends.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "240.1.0.0/16"}}}}}
 	for _, o := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}},
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "default"}}, // nobody makes it here
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "default"}}, // no controller creates it here
 		pod("web-1", "web", false), pod("web-2", "web", false), pod("db", "db", false), pod("agent", "web", true),
 		isolate("default-deny", metav1.LabelSelector{}),
 		isolate("web", metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}),
@@ -68,9 +68,9 @@ func testPolicies(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	}
 }
 
-// A policy of another program is named, whatever its kind and its version are called.
+// A policy of another program is named for any kind and version.
 func TestPoliciesOfOtherProgramsAreNamed(t *testing.T) {
-	kinds := map[string]map[string]string{ // by resource, by version
+	kinds := map[string]map[string]string{ // by version and resource
 		"k8s.ovn.org/v1":                    {"egressfirewalls": "EgressFirewall", "egressips": "EgressIP", "egressservices": "EgressService", "adminpolicybasedexternalroutes": "AdminPolicyBasedExternalRoute", "egressqoses": "EgressQoS"},
 		"policy.networking.k8s.io/v1alpha1": {"adminnetworkpolicies": "AdminNetworkPolicy", "baselineadminnetworkpolicies": "BaselineAdminNetworkPolicy"},
 		"policy.networking.k8s.io/v1alpha2": {"clusternetworkpolicies": "ClusterNetworkPolicy"},

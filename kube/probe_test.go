@@ -70,7 +70,7 @@ func testProbeMeasures(t *testing.T, admin *Cluster, request engine.ProbeRequest
 		if p.Annotations[render.AnnotationProbeTarget] != "" {
 			select {
 			case told <- p.Annotations[render.AnnotationProbeTarget]:
-			default: // it was told before
+			default: // the signal was sent before
 			}
 			sidecar := corev1.ContainerStatus{Name: "istio-proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{sidecar, {Name: "probe", State: corev1.ContainerState{

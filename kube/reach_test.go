@@ -91,7 +91,7 @@ func testImageTrial(t *testing.T, env *envtest.Environment) {
 				says(c.state)(p)
 				select {
 				case ran <- p.DeepCopy():
-				default: // told before
+				default: // the signal was sent before
 				}
 			})
 			got := cluster.TryImage(t.Context(), try)
@@ -148,7 +148,7 @@ func testReach(t *testing.T, admin *Cluster) {
 		}
 		select {
 		case told <- target:
-		default: // it was told before
+		default: // the signal was sent before
 		}
 		says(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: `{"ways":{"arrived":7,"api":403}}`}})(p)
 	})
@@ -227,7 +227,7 @@ func testAskAPI(t *testing.T, admin *Cluster) {
 			}
 			select {
 			case told <- target:
-			default: // it was told before
+			default: // the signal was sent before
 			}
 			says(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: c.message}})(p)
 		})

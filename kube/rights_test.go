@@ -30,8 +30,8 @@ func testDryRun(t *testing.T, c *Cluster) {
 	objects := []wire.Object{
 		configuration("10.245.0.0/16"), // argocd's field
 		render.TenantNamespace(rome),   // new
-		render.TenantNamespace(tenant), // as it is
-		render.Configuration(rome, render.Networks{Pod: []networkingv1beta1.CIDR{"10.1.0.0/16"}}), // in a namespace that is not there
+		render.TenantNamespace(tenant), // exists already
+		render.Configuration(rome, render.Networks{Pod: []networkingv1beta1.CIDR{"10.1.0.0/16"}}), // its namespace does not exist
 	}
 	got, err := c.DryRun(t.Context(), objects, false)
 	if err != nil {
@@ -74,7 +74,7 @@ func testReview(t *testing.T, env *envtest.Environment, admin *Cluster) {
 	const group = "networking.liqo.io"
 	wanted := []rights.Permission{
 		{Verb: "list", Group: group, Resource: "connections"},
-		{Verb: "watch", Group: group, Resource: "connections"}, // listing again does as well
+		{Verb: "watch", Group: group, Resource: "connections"}, // repeated lists are enough
 		{Verb: "patch", Group: group, Resource: "configurations", Namespace: "liqo-tenant-milan"},
 		{Verb: "create", Resource: "namespaces"},
 	}

@@ -17,8 +17,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Services reads the objects of one Service by name, or of all of them if name is zero. An object that may
-// not be read is no error: the list says so. Only few commands need them, so nothing is watched.
+// Services reads the objects of one Service by name, or of all of them if name is zero. If a kind may not be
+// read, this is no error, and its list has the reason. Nothing is watched, because few commands need these
+// objects.
 func (c *Cluster) Services(ctx context.Context, name types.NamespacedName) (f services.Found, err error) {
 	in := client.InNamespace(name.Namespace) // "" means all namespaces
 	merged := client.MatchingLabels{discoveryv1.LabelManagedBy: wire.ManagedBy}
@@ -85,7 +86,7 @@ func (c *Cluster) offers(ctx context.Context) (all []corev1.Service, err error) 
 	return nil, fmt.Errorf("list services: %w", c.problem("list services", err))
 }
 
-// readList notes how the reading of a list has ended. The error is that of a cluster that can't be used.
+// readList calls read, and notes its result in l. It returns an error only if the cluster can't be used.
 func readList[T any](c *Cluster, l *services.List[T], resource string, read func() error) error {
 	switch err := read(); {
 	case err == nil:
@@ -100,7 +101,7 @@ func readList[T any](c *Cluster, l *services.List[T], resource string, read func
 	return nil
 }
 
-// addAll sorts objects into the lists to which they belong.
+// addAll adds objects to the lists to which they belong.
 func addAll[T any, P interface {
 	*T
 	metav1.Object

@@ -43,7 +43,7 @@ func testServices(t *testing.T, env *envtest.Environment, admin *Cluster) {
 		}
 		t.Cleanup(func() { _ = admin.client.Delete(t.Context(), &d) })
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // a new definition is served after a while
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the API server needs a moment to serve a new definition
 		if f := ask(admin, types.NamespacedName{}); f.Exports.Read && f.Imports.Read {
 			break
 		}

@@ -24,7 +24,8 @@ func observe(t *testing.T, c *kube.Cluster) flows.ClusterFacts {
 	return f
 }
 
-// Without credentials, no API server has refused the user: the plug-in fails, is missing, or waits.
+// If there are no credentials, the problem is the plug-in, which fails, is missing or waits, and no refusal by
+// the API server.
 func TestPluginProblemIsAFactOfTheCluster(t *testing.T) {
 	fails, waits := credentials.Script(t, "echo please log in >&2; exit 1"), credentials.Script(t, "sleep 600")
 	for command, want := range map[string]struct{ word, message string }{
@@ -43,7 +44,7 @@ func TestPluginProblemIsAFactOfTheCluster(t *testing.T) {
 			defer c.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			f, _ := c.Observe(ctx) // its time is over where the plug-in waits; what is known is told
+			f, _ := c.Observe(ctx) // if the plug-in waits, ctx ends, and the facts have the reason
 			p := f.Problem
 			if p == nil || p.Kind != flows.Unauthorized || p.Word != want.word || !strings.Contains(p.Message, want.message) || p.Fix.IsZero() {
 				t.Errorf("got %+v, want %s: %s", p, want.word, want.message)
@@ -65,12 +66,12 @@ func TestExpiredCredentialsAreReadAgain(t *testing.T) {
 		!strings.Contains(f.Problem.Message, "does not accept the credentials") || f.Problem.Fix.String() != "log in to the cluster again" {
 		t.Fatalf("got %+v, want the credentials to be refused", f.Problem)
 	}
-	g.Kubeconfig(t, path, "{token: new}") // somebody logs in
+	g.Kubeconfig(t, path, "{token: new}") // as after a login by another program
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		f := observe(t, c)
 		if f.Problem != nil && f.Problem.Kind != flows.Unauthorized {
-			return // the door is open; behind it this server has nothing
+			return // the credentials were accepted; this server has no objects
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("the new credentials are never used: %+v", f.Problem)
@@ -104,7 +105,7 @@ func TestANewCertificateAuthorityIsReadFromTheKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		p := observe(t, c).Problem // behind the door, this server has nothing
+		p := observe(t, c).Problem // the credentials were accepted; this server has no objects
 		if p != nil && !strings.Contains(p.Message, "certificate") {
 			return
 		}

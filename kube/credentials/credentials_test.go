@@ -226,7 +226,7 @@ func TestPluginMayWaitForAPersonForAnyTime(t *testing.T) {
 	e, runs := counting(t, "echo open the browser >&2\nuntil [ -e $LOGIN ]; do sleep 0.05; done\n"+answer(`{"token": "x"}`))
 	g := NewGuard(t, "x")
 	rt := pluginRoundTripper(t, g, e)
-	for range 3 { // as whoever observes looks again
+	for range 3 { // as repeated observations do
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		err := rt.Ready(ctx)
 		cancel()
@@ -238,7 +238,7 @@ func TestPluginMayWaitForAPersonForAnyTime(t *testing.T) {
 	var told []string
 	ctx := OnWait(t.Context(), 0, func(err error) {
 		told = append(told, err.Error())
-		if err := os.WriteFile(login, nil, 0o600); err != nil { // the person has read it
+		if err := os.WriteFile(login, nil, 0o600); err != nil { // ends the login
 			t.Error(err)
 		}
 	})
@@ -261,7 +261,7 @@ func TestPluginIsNotWaitedForLongerThanAllowed(t *testing.T) {
 	if failed, ok := errors.AsType[*PluginError](err); !ok || failed.Reason != "it has been running for 1s, and may have opened a browser" {
 		t.Errorf("got %v, want that it is not waited for any longer", err)
 	}
-	rt.Login = new(1500 * time.Millisecond) // as the admin has said
+	rt.Login = new(1500 * time.Millisecond) // as set by the admin
 	err = rt.Ready(OnWait(t.Context(), time.Minute, nil))
 	if failed, ok := errors.AsType[*PluginError](err); !ok || failed.Word != "plug-in waits" {
 		t.Errorf("got %v, want that it is not waited for any longer than the admin has said", err)

@@ -16,7 +16,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/kube/credentials"
 )
 
-// idToken returns a token of an identity provider, with this end.
+// idToken returns a token of an identity provider that expires at this time.
 func idToken(ends time.Time, of string) string {
 	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	return part(`{"alg":"none"}`) + "." + part(fmt.Sprintf(`{"exp":%d,"sub":%q}`, ends.Unix(), of)) + ".sig"
@@ -52,7 +52,7 @@ func TestEachKindOfUserWorksOrSaysWhatToDo(t *testing.T) {
 	for name, c := range map[string]struct {
 		user  string
 		sends string // the token that reaches the API server
-		says  string // else the end of the error
+		says  string // otherwise, the end of the error
 		hint  string
 	}{
 		"token":                       {user: "{token: plain}", sends: "plain"},
@@ -93,7 +93,7 @@ func TestEachKindOfUserWorksOrSaysWhatToDo(t *testing.T) {
 				return
 			}
 			defer cluster.Close()
-			p := observe(t, cluster).Problem // behind the door, this server has nothing
+			p := observe(t, cluster).Problem // the credentials were accepted; this server has no objects
 			let := p != nil && p.Kind != flows.Unauthorized
 			if c.sends != "" && !let || c.sends == "" && (let || !strings.HasSuffix(p.Message, c.says) || p.Fix.String() != c.hint) {
 				t.Errorf("got %+v; want %q to be sent, or %q", p, c.sends, c.says)
