@@ -21,8 +21,8 @@ import (
 	objects "github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Whatever is odd about the clusters, it is said why, and once it is mended the same
-// command succeeds: nothing half-made blocks it.
+// Each fault of the clusters is named. After its repair, the same command succeeds, and no half-finished
+// object blocks it.
 func TestOddClustersDoNotBlockTheNextTry(t *testing.T) {
 	rome := render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}
 	milan := render.Tenant{Namespace: "liqo-tenant-milan", Remote: "milan"}
@@ -50,11 +50,11 @@ func TestOddClustersDoNotBlockTheNextTry(t *testing.T) {
 	for name, c := range map[string]struct {
 		past   func(*testing.T, *flowtest.Pair)
 		params peer.Params
-		// refused is part of the error, hint of its advice; "" where it works.
+		// refused is a part of the error, and hint a part of its advice; "" if the command works.
 		refused, hint string
 		code          flows.Code
 		mend          func(*flowtest.Pair)
-		says          string // part of what the plan says besides
+		says          string // a part of the plan's notes
 	}{
 		"the cluster ID is a user's name": {
 			past: func(_ *testing.T, p *flowtest.Pair) {

@@ -20,7 +20,7 @@ import (
 	objects "github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// What can't work is refused before anything is changed, with what helps.
+// An impossible plan is refused with advice, before anything is changed.
 func TestUnfitClustersAreRefused(t *testing.T) {
 	tenant := render.Tenant{Namespace: "liqo-tenant-rome", Remote: "rome"}
 	access := peer.Params{Slice: "false"}
@@ -97,8 +97,8 @@ func TestUnfitClustersAreRefused(t *testing.T) {
 	}
 }
 
-// An installation of before virtual nodes lacks their kind: it is brought up to date, unless
-// resources alone are wanted.
+// An old installation lacks the kind of virtual nodes. It has to be upgraded, unless the admin wants no
+// virtual node.
 func TestAnOldInstallationOfOurs(t *testing.T) {
 	p := flowtest.LiqoPair()
 	f := flows.Facts{Sides: [2]flows.ClusterFacts{p.A.Facts(), p.B.Facts()}}
@@ -115,7 +115,7 @@ func TestAnOldInstallationOfOurs(t *testing.T) {
 	}
 }
 
-// A Tenant that somebody cordoned stays so, and the plan says it.
+// A cordoned Tenant stays cordoned, and the plan says so.
 func TestCordonedTenantStaysCordoned(t *testing.T) {
 	p := peered(t)
 	cordoned := &authv1beta1.Tenant{TypeMeta: metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: "Tenant"}, ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "rome"}}
@@ -130,7 +130,7 @@ func TestCordonedTenantStaysCordoned(t *testing.T) {
 	}
 }
 
-// Pods leave the virtual node before its resources go, and only those that can.
+// Pods leave the virtual node before its resources are removed. Only pods that can run elsewhere are evicted.
 func TestPodsLeaveFirst(t *testing.T) {
 	p := peered(t)
 	pod := func(name, node string, owner ...metav1.OwnerReference) *corev1.Pod {
@@ -159,8 +159,7 @@ func TestPodsLeaveFirst(t *testing.T) {
 	}
 }
 
-// A removal that was given up leaves no cordoned node behind once the peering is
-// wanted again.
+// After an unfinished removal, another run of peer uncordons the node.
 func TestANodeIsUncordonedAgain(t *testing.T) {
 	p := peered(t)
 	before := p.A.Writes()
@@ -175,8 +174,8 @@ func TestANodeIsUncordonedAgain(t *testing.T) {
 	}
 }
 
-// The consumer needs its access to remove anything on the provider: as long as it does
-// not, the access stays.
+// The consumer needs its access to remove its objects on the provider, so the access stays until they are
+// removed.
 func TestAccessGoesLast(t *testing.T) {
 	p := peered(t)
 	p.A.Behave(func(b *flowtest.Behaviour) { b.Lending.NoReplicas = true })
@@ -191,8 +190,8 @@ func TestAccessGoesLast(t *testing.T) {
 	flowtest.MustRun(t, p, unpeering(peer.RemoveOptions{}))
 }
 
-// A consumer that was installed again has another key: once the provider has forgotten
-// the old one, the access is by a certificate of the new one.
+// A consumer that was installed again has another key. When the provider has forgotten the old key, the
+// consumer gets a certificate for the new key.
 func TestAnotherKey(t *testing.T) {
 	p := peered(t)
 	p.A.Remove(p.A.Objects()...)
@@ -211,7 +210,7 @@ func TestAnotherKey(t *testing.T) {
 	}
 }
 
-// What the provider has said of an older key does not count.
+// The provider's answer for an older key does not count.
 func TestOldAccessDoesNotCount(t *testing.T) {
 	p := peered(t)
 	p.A.Remove(p.A.Objects()...)
@@ -228,8 +227,8 @@ func TestOldAccessDoesNotCount(t *testing.T) {
 	}
 }
 
-// The operator makes its proxy's address a moment after it was installed: that there is none
-// yet is no reason to refuse.
+// The operator creates its proxy's address a moment after its installation. So the plan is not refused if
+// there is no address yet.
 func TestOurProxyIsWaitedFor(t *testing.T) {
 	p := flowtest.LiqoPair()
 	for _, c := range []*flowtest.Cluster{p.A, p.B} {

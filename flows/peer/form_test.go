@@ -13,7 +13,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// answered is a form with answers, by the names of its fields.
+// answered returns the parameters after these answers in the form. The answers follow the names of their
+// fields.
 func answered(t *testing.T, p *flowtest.Pair, answers ...string) flows.Params {
 	t.Helper()
 	params := flowtest.NodePort()
@@ -33,8 +34,7 @@ func answered(t *testing.T, p *flowtest.Pair, answers ...string) flows.Params {
 	return params
 }
 
-// What the form is answered becomes a plan like any other: the same parameters connect
-// only, or make a whole peering, which ends with a virtual node.
+// The answers become parameters of a plan, which only connects the clusters, or also makes a virtual node.
 func TestTheFormAsksWhetherToLend(t *testing.T) {
 	p := flowtest.LiqoPair()
 	only := answered(t, p, "lend", "connect")
@@ -70,7 +70,7 @@ func TestTheFormAsksWhetherToLend(t *testing.T) {
 	}
 }
 
-// Under our operator each cluster says what part it takes: only what can be is offered.
+// With our operator, each cluster has a role in lending. The form offers only the possible directions.
 func TestTheFormOffersWhatTheClustersCan(t *testing.T) {
 	for _, c := range []struct {
 		a, b render.PeeringRole
@@ -101,8 +101,7 @@ func TestTheFormOffersWhatTheClustersCan(t *testing.T) {
 	}
 }
 
-// A preflight says what stands against a peering, and nothing of that where pods are only
-// to be connected.
+// The checks before a connection name the obstacles to lending, but only if lending is wanted.
 func TestPreflightOfAPeering(t *testing.T) {
 	p := flowtest.LiqoPair()
 	p.B.Behave(func(b *flowtest.Behaviour) { b.Lending.Known = map[string]string{"rome": "ClusterRoleBinding admins"} })

@@ -49,7 +49,7 @@ func TestOffloadingMakesANamespaceAndTakesItBack(t *testing.T) {
 	}
 }
 
-// Where our operator runs, pods have to bring what lets them on virtual nodes.
+// With our operator, pods need a toleration to run on virtual nodes.
 func TestOffloadingByOurOperatorNamesTheToleration(t *testing.T) {
 	p := peered(t)
 	p.A.PutAs("kubectl", namespace("demo"))

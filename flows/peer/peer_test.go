@@ -24,7 +24,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// peering is a peering with its network.
+// peering returns the goal of a connection with lending.
 func peering(p peer.Params) flows.Goal {
 	n := flowtest.NodePort()
 	n.Server, n.Given, n.ForLending = p.Consumer.Other(), flows.FieldServiceType, true
@@ -68,7 +68,7 @@ func TestPeeringMakesANodeAndASecondRunChangesNothing(t *testing.T) {
 	if !peer.TakesPods(peer.Params{}, f) {
 		t.Error("no pods can run on the virtual node")
 	}
-	for side := range f.Sides { // as if our operators had made it
+	for side := range f.Sides { // as if our operators ran on both clusters
 		c := &f.Sides[side]
 		c.Software, c.Operator.Peering = flows.Operator, render.PeeringBoth
 	}
@@ -125,8 +125,8 @@ func TestWithoutNodeSliceOrNetwork(t *testing.T) {
 	}
 }
 
-// In-band, the consumer reaches the provider's API server at the address that the
-// proxy has on the consumer, and that stays with the next run.
+// In-band, the consumer reaches the provider's API server at the address under which it sees the proxy. The
+// next run keeps this setting.
 func TestInBand(t *testing.T) {
 	p := flowtest.LiqoPair()
 	if _, err := flowtest.Run(t, p, peering(peer.Params{InBand: "true"})); err == nil || !strings.Contains(err.Error(), "milan has no proxy for --in-band") || len(p.Log()) > 0 {
@@ -181,8 +181,8 @@ func TestTheResultOfUnpeerSaysWhatStays(t *testing.T) {
 	}
 }
 
-// A reset takes no network from a virtual node, on the screen or off it, from either
-// side: it names the command that removes both.
+// A reset from either side is refused if a virtual node needs the network. The advice is the command that
+// removes both.
 func TestAResetWaitsForUnpeer(t *testing.T) {
 	p := peered(t)
 	swapped := flowtest.Facts(p)
@@ -210,7 +210,7 @@ func TestAResetWaitsForUnpeer(t *testing.T) {
 	flowtest.MustRun(t, p, flows.Planner(func(f flows.Facts) flows.Plan { return flows.PlanReset(flows.RemoveOptions{}, f) }))
 }
 
-// A user who may not see the Secrets of a peering is told so; nothing is changed.
+// If the user may not see the Secrets of lending, the plan is refused.
 func TestSecretsThatMayNotBeReadAreNamed(t *testing.T) {
 	p := peered(t)
 	f := flowtest.Facts(p)
@@ -223,8 +223,8 @@ func TestSecretsThatMayNotBeReadAreNamed(t *testing.T) {
 	}
 }
 
-// Where nobody has said how, a pod of the consumer finds out, before anything is
-// changed and once: the next run keeps what there is.
+// If the admin has not chosen the way, a pod of the consumer tries it once, before anything is changed. The
+// next run keeps the way.
 func TestTheWayIsChosen(t *testing.T) {
 	for name, c := range map[string]struct {
 		params        peer.Params
@@ -271,8 +271,8 @@ func TestTheWayIsChosen(t *testing.T) {
 	}
 }
 
-// What was there of the network before the peering stays, and what an admin wants to
-// keep. The rest goes, whoever has changed it since.
+// A network that existed before lending stays, and also one that the admin wants to keep. Otherwise the
+// network is removed, even if it was changed since.
 func TestUnpeeringRemovesTheNetworkThatPeerMade(t *testing.T) {
 	ours := func(t *testing.T, p *flowtest.Pair) {
 		t.Helper()
@@ -344,8 +344,7 @@ func TestUnpeeringRemovesTheNetworkThatPeerMade(t *testing.T) {
 	}
 }
 
-// Both clusters lend to each other: the one peering goes, the other one and the
-// network stay.
+// Both clusters lend to each other. After the end of one direction, the other direction and the network stay.
 func TestBothWays(t *testing.T) {
 	p := peered(t)
 	flowtest.MustRun(t, p, peering(peer.Params{Consumer: flows.B}))
@@ -367,8 +366,8 @@ func TestBothWays(t *testing.T) {
 	}
 }
 
-// A program that is killed after any of its writes, on either cluster, has left
-// something from which the same command ends where it would have ended.
+// After a kill of the program after any of its writes, on either cluster, the same command leads to the same
+// result.
 func TestKilledAfterEveryWrite(t *testing.T) {
 	fresh := func(*testing.T) *flowtest.Pair { return flowtest.LiqoPair() }
 	connected := func(t *testing.T) *flowtest.Pair {
@@ -407,8 +406,8 @@ func peeredWithGoneProvider(t *testing.T) *flowtest.Pair {
 	return p
 }
 
-// The provider is gone for good: the consumer forgets it, and may be peered with it
-// again later.
+// If the provider is gone for good, the consumer can forget it. Later, it can use a provider of the same ID
+// again.
 func TestUnpeeringFromAGoneProvider(t *testing.T) {
 	p := peeredWithGoneProvider(t)
 	_, err := flowtest.Run(t, p, unpeering(peer.RemoveOptions{}))
@@ -428,7 +427,7 @@ func TestUnpeeringFromAGoneProvider(t *testing.T) {
 func TestUnpeeringFromAGoneConsumer(t *testing.T) {
 	p := peered(t)
 	p.A.Behave(func(b *flowtest.Behaviour) { b.Unreachable, b.Silent = []flowtest.Window{{From: 1}}, true })
-	// The admin of milan has milan as cluster A.
+	// For the admin of milan, milan is cluster A.
 	p.A, p.B = p.B, p.A
 	o := peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}, Consumer: flows.B}
 	flowtest.MustRun(t, p, unpeering(o))
@@ -438,7 +437,7 @@ func TestUnpeeringFromAGoneConsumer(t *testing.T) {
 	}
 }
 
-// What does not come is named by its reason, and says where to look.
+// Each wait that lasts too long gives its reason, and advice.
 func TestFailuresAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		side   flows.Side
@@ -467,7 +466,7 @@ func TestFailuresAreNamed(t *testing.T) {
 			}
 			p.Side(c.side).Behave(func(b *flowtest.Behaviour) { b.Lending = flowtest.Lending{} })
 			if name == "denied" || name == "refused" {
-				return // Liqo does not decide again by itself
+				return // Liqo does not change this decision by itself
 			}
 			if _, err := flowtest.Run(t, p, peering(peer.Params{})); err != nil {
 				t.Errorf("once it works again: %v", err)
@@ -476,8 +475,8 @@ func TestFailuresAreNamed(t *testing.T) {
 	}
 }
 
-// The provider has lost what asks for the consumer's namespaces, and nobody removes what is
-// only absent: the plan does, or it would wait for ever.
+// The provider has lost its copies of the consumer's requests. Then no program removes the mapped namespaces,
+// so the plan does. Otherwise it would wait for ever.
 func TestUnpeeringEndsWhereTheProviderHasLostWhatAsks(t *testing.T) {
 	for name, c := range map[string]struct {
 		ours bool
@@ -500,7 +499,7 @@ func TestUnpeeringEndsWhereTheProviderHasLostWhatAsks(t *testing.T) {
 					p.B.Remove(o)
 				}
 			}
-			p.A, p.B = p.B, p.A // the admin of milan has milan as cluster A
+			p.A, p.B = p.B, p.A // for the admin of milan, milan is cluster A
 			o := peer.RemoveOptions{RemoveOptions: flows.RemoveOptions{LocalOnly: true}, Consumer: flows.B}
 			if c.ours {
 				p.A.Be(func(f *flows.ClusterFacts) {
@@ -521,7 +520,7 @@ func TestUnpeeringEndsWhereTheProviderHasLostWhatAsks(t *testing.T) {
 	}
 }
 
-// Pods that can't be seen are not taken for none: they would be given up with their node.
+// A removal is refused if pods can't be seen, because they would be lost with their node.
 func TestUnpeeringRefusesToEmptyWhatItCanNotSee(t *testing.T) {
 	p := peered(t)
 	for _, kind := range []string{"Pod", "Node", "ForeignCluster"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// restricted is a cluster whose user has some rights, and no more.
+// restricted is a cluster whose user has only some rights.
 type restricted struct {
 	*flowtest.Cluster
 
@@ -54,8 +54,7 @@ func (r restricted) allowed(action flows.Action, o wire.Object) error {
 	return nil
 }
 
-// The rights that the first plan asks for are all that it takes to the end: rbac prints
-// them before there is anything of the peering.
+// A run needs only the rights of its first plan, because rbac prints these before any object exists.
 func TestAPeeringNeedsNoMoreRightsThanItsFirstPlanSays(t *testing.T) {
 	for name, c := range map[string]struct {
 		past func(*testing.T) *flowtest.Pair

@@ -20,8 +20,8 @@ import (
 	lent "github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// Whatever Kubernetes says about a namespace that does not go: each step that waits for it, and each
-// report about it, says the same.
+// If the deletion of a namespace does not finish, each step that waits for it, and each report about it, gives
+// Kubernetes' reason.
 func TestANamespaceThatStaysSaysWhyEverywhere(t *testing.T) {
 	p, left := peered(t), peered(t)
 	flowtest.MustRun(t, left, unpeering(peer.RemoveOptions{}))
@@ -59,7 +59,7 @@ func TestANamespaceThatStaysSaysWhyEverywhere(t *testing.T) {
 		f.Sides[flows.B].Namespaces = append(f.Sides[flows.B].Namespaces, *twin)
 		m.Spec.DesiredMapping = map[string]string{"shop": "shop-rome"}
 		m.Status.CurrentMapping = map[string]offloadingv1beta1.RemoteNamespaceStatus{"shop": {RemoteNamespace: "shop-rome", Phase: offloadingv1beta1.MappingTerminating}}
-		// the operator of the provider says it
+		// the provider's operator reports the reason
 		m.Annotations = map[string]string{wire.AnnotationProblem: lent.ProblemsOf(map[string]error{"shop": fmt.Errorf("shop-rome is still being deleted: %s", wire.Stays(twin))}).Error()}
 		for _, r := range check.Diagnose(f, nil) {
 			if r.ID == check.LentNamespaces {
@@ -91,8 +91,7 @@ func TestANamespaceThatStaysSaysWhyEverywhere(t *testing.T) {
 	}
 }
 
-// A namespace that stands for one of the consumer is never the one of the connection, also if it was
-// made first, or is the only one that is left.
+// A mapped namespace is never the tenant namespace, even if it is older, or the only namespace of the peer.
 func TestAMappedNamespaceIsNoTenantNamespace(t *testing.T) {
 	p := flowtest.NewPair()
 	twin := lent.MappedNamespace(&offloadingv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-rome", Name: "rome"}}, "rome", "demo", "demo-rome")
