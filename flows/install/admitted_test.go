@@ -14,8 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// A webhook that puts a mirror's images into our objects leaves nothing to do: applying them again
-// would change nothing. What an admin has changed is changed back.
+// If a webhook puts a mirror's images into our objects, they count as installed, because another apply would
+// change nothing. A change by an admin is undone.
 func TestWhatAdmissionHasChangedIsInstalled(t *testing.T) {
 	const asked, mirror = "example.org/gateway:v1", "mirror.local/gateway:v1"
 	pods := func(o wire.Object) *corev1.PodSpec {
@@ -34,7 +34,7 @@ func TestWhatAdmissionHasChangedIsInstalled(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		change func(wire.Object)
-		image  string // that is wanted now
+		image  string // the wanted image
 		done   bool
 		says   string
 	}{
@@ -77,7 +77,7 @@ func TestWhatAdmissionHasChangedIsInstalled(t *testing.T) {
 			}
 			flows.Read(flows.AskInstallation{Side: flows.A}, found).Store(&f, f.At)
 			plan := planned(render.InstallParams{Image: test.image})(f)
-			if test.image == "" { // as `install` without flags
+			if test.image == "" { // like `install` without flags
 				plan = planned(render.InstallParams{Image: asked})(f)
 			}
 			for _, id := range []flows.StepID{"operator-a", "fabric-a"} {

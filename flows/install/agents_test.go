@@ -7,8 +7,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 )
 
-// Where this run brings the operator, connected gateways are not all: without an agent
-// a node leads no pods to the peer.
+// If a run installs the operator, connected gateways are not enough: pods on a node without an agent don't
+// reach the peer.
 func TestConnectingWaitsForTheAgentsThatItBrings(t *testing.T) {
 	nodes := func(f *flows.ClusterFacts) {
 		f.Nodes = []flows.NodeFacts{{Name: "node-1", Ready: true}, {Name: "node-2", Ready: true}, {Name: "old", Ready: false}, {Name: "win", Ready: true, Excluded: "runs windows"}}

@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Each setting is fine alone.
+// Each setting alone is valid.
 func TestSettingsThatExcludeEachOtherAreRefused(t *testing.T) {
 	installed := func(c *flows.ClusterFacts) { c.ExternalCIDR = "10.70.0.0/16" }
 	bare := func(c *flows.ClusterFacts) {

@@ -21,7 +21,7 @@ import (
 
 const noSuchImage = `ErrImagePull: failed to resolve reference "example.org/gateway:v1": not found`
 
-// installing1 plans to install on A alone, as liqo-tui install does.
+// installing1 plans an installation on A alone, as liqo-tui install does.
 func installing1(p render.InstallParams) flows.Planner {
 	return func(f flows.Facts) flows.Plan { return install.Plan(p, f) }
 }
@@ -61,7 +61,7 @@ func TestAnImageThatNoNodePullsStopsBeforeAnythingIsApplied(t *testing.T) {
 	}
 }
 
-// Who may not run pods, or whose cluster takes its time, can still install.
+// An installation is possible without the right to run pods, and on a slow cluster.
 func TestAnImageThatNobodyCanTryIsInstalled(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.B.Bare()
@@ -77,7 +77,7 @@ func TestAnImageThatNobodyCanTryIsInstalled(t *testing.T) {
 	}
 }
 
-// An admission that refuses the trial's pod refuses ours.
+// An admission that refuses the trial's pod would also refuse our programs' pods.
 func TestAPodThatAdmissionRefusesStopsTheInstallation(t *testing.T) {
 	for _, message := range []string{
 		`pods "x" is forbidden: failed quota: team: must specify limits.cpu for: probe`,
@@ -134,7 +134,7 @@ func TestAnImageIsTriedOnceAndOnlyWhereItIsNew(t *testing.T) {
 	if a, b := pair.A.Images(), pair.B.Images(); len(a) != 0 || len(b) != 1 || b[0].Image != "example.org/gateway:v1" {
 		t.Errorf("got %v and %v, want one of the image on B, where it was missing", a, b)
 	}
-	// The same, and other settings with the same image: nothing is to be proven.
+	// With the same image, also with other settings, nothing is tried.
 	back := flowtest.NewPair()
 	back.A.Bare()
 	for _, p := range []render.InstallParams{
@@ -174,7 +174,7 @@ func TestTheTrialHasThePodSettingsOfTheOperator(t *testing.T) {
 	}
 }
 
-// A dry run changes nothing: no pod either.
+// A dry run changes nothing, and creates no pod.
 func TestADryRunPullsNothing(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
@@ -190,7 +190,7 @@ func TestADryRunPullsNothing(t *testing.T) {
 type slowNode struct {
 	*flowtest.Cluster
 	pair *flowtest.Pair
-	ends time.Duration // until the trial has to end
+	ends time.Duration // the time until the trial has to end
 }
 
 func (s *slowNode) Ask(ctx context.Context, q flows.Question) (flows.Reply, error) {

@@ -81,8 +81,8 @@ func Plan(p render.InstallParams, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// opens says which peers may serve all namespaces once Services are switched on. network connect has allowed it
-// when an admin of both clusters connected them, perhaps long before there were Services.
+// opens names the peers that may serve Services in all namespaces once Services are switched on. network
+// connect may have allowed this, perhaps long before the installation had Services.
 func opens(c flows.ClusterFacts, p render.InstallParams) []string {
 	if p.Services != render.On || c.Operator.Services {
 		return nil

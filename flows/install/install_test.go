@@ -22,8 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// installing are parameters that bring the operator to both sides, where it is
-// missing.
+// installing returns parameters with installations of the operator for both sides.
 func installing(t *testing.T) flows.Params {
 	t.Helper()
 	p := flows.Defaults()
@@ -99,7 +98,7 @@ func TestAnInstallationThatWasCutShortIsCompleted(t *testing.T) {
 		run := func() error {
 			return engine.Run(t.Context(), connect.Goal{Params: p}, pair.A, pair.B, func(engine.Event) {}, engine.Options{Now: pair.Now})
 		}
-		_ = run() // it fails, unless there are fewer writes
+		_ = run() // it fails, unless it makes fewer writes
 		if err := run(); err != nil {
 			t.Errorf("killed at write %d: the next run says: %v", writes, err)
 		}
@@ -116,7 +115,7 @@ func TestAnInstallationThatWasCutShortIsCompleted(t *testing.T) {
 	}
 }
 
-// leftBehind makes a cluster one that Liqo was uninstalled from.
+// leftBehind puts a cluster into the state after Liqo's removal.
 func leftBehind(t *testing.T, c *flowtest.Cluster, unusable string) {
 	t.Helper()
 	crds, err := render.CRDs()
@@ -169,8 +168,8 @@ func TestDefinitionsThatCantBeUsedAreNamedBeforeAnythingIsChanged(t *testing.T) 
 	}
 }
 
-// Somebody has applied an older definition over ours. Nothing else needs it as it is, so it is not left
-// to whoever has written it last.
+// Another program has applied an older definition over ours. No other program needs its present form, so the
+// installation takes it over.
 func TestAnOlderDefinitionIsTakenOver(t *testing.T) {
 	for _, who := range []string{"kubectl", "helm"} {
 		pair := flowtest.NewPair()
@@ -214,8 +213,8 @@ func TestWhatAnInstallationWillMakeKnownIsNotInvented(t *testing.T) {
 	}
 }
 
-// TestASecondInstallationIsRefused has an installation in another namespace than
-// the one that was looked into.
+// In TestASecondInstallationIsRefused, the cluster has an installation in another namespace than the given
+// one.
 func TestASecondInstallationIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		is           flows.ElsewhereFacts
@@ -251,7 +250,7 @@ func TestASecondInstallationIsRefused(t *testing.T) {
 	}
 }
 
-// Nothing is installed beside what this user can't see.
+// Nothing is installed if this user can't see whether an installation exists.
 func TestNothingIsInstalledOverWhatMayNotBeRead(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
@@ -266,7 +265,7 @@ func TestNothingIsInstalledOverWhatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// A cluster with both families is installed, whichever comes first.
+// Nodes with both families are accepted, in any order of their addresses.
 func TestAClusterWithoutIPv4IsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		addresses []string
@@ -297,7 +296,7 @@ func TestAClusterWithoutIPv4IsRefused(t *testing.T) {
 	}
 }
 
-// A Helm release is changed and removed by Helm; connecting does not need to.
+// Only Helm changes and removes a Helm release. A connection needs no change of it.
 func TestAHelmReleaseIsLeftToHelm(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
@@ -333,7 +332,7 @@ func TestAHelmReleaseIsLeftToHelm(t *testing.T) {
 	}
 }
 
-// Peers could take such an ID for something else. A cluster that has one keeps it.
+// Peers could mistake such an ID for something else. A cluster that has such an ID keeps it.
 func TestANewClusterGetsNoIDThatCanBeMistaken(t *testing.T) {
 	for _, id := range []wire.ClusterID{"system", "default", "kube-prod", "xn--p1ai", "milan-a8a4c692b93b"} {
 		pair := flowtest.NewPair()

@@ -44,7 +44,7 @@ func alone(t *testing.T, pair *flowtest.Pair, plan flows.Planner) (flows.Plan, e
 }
 
 func TestInstallContinuesAndThenChangesNothing(t *testing.T) {
-	first, step := sample.Seed(t), uint64(sample.Of(4, 1)) // every fourth, or all
+	first, step := sample.Seed(t), uint64(sample.Of(4, 1)) // every fourth number, or all
 	for n := first % step; n < 30; n += step {
 		writes := int(n) //nolint:gosec // below 30
 		pair := flowtest.NewPair()
@@ -90,8 +90,8 @@ func TestWhatAnInstallationWasToldStays(t *testing.T) {
 	}
 }
 
-// Another part in whole peerings has other rights. Those of the former go, and the
-// definitions stay: they may be of objects that are still there.
+// Each role in lending has its own rights. After a change of the role, the rights of the former role are
+// removed. The definitions stay, because objects of their kinds may still exist.
 func TestAnotherPartInPeeringsHasOtherRights(t *testing.T) {
 	rights := func(pair *flowtest.Pair) (names []string) {
 		for _, o := range pair.A.Objects() {
@@ -142,7 +142,8 @@ func TestAnotherPartInPeeringsHasOtherRights(t *testing.T) {
 	}
 }
 
-// Access that others have, or that the cluster has, is not left without who cares for it.
+// The role can't be changed if the operator would stop to handle existing access, of other clusters or to
+// other clusters.
 func TestAnOperatorThatGivesAccessStays(t *testing.T) {
 	tenant := &authv1beta1.Tenant{TypeMeta: metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: "Tenant"}, ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "milan"}}
 	identity := &authv1beta1.Identity{TypeMeta: metav1.TypeMeta{APIVersion: authv1beta1.GroupVersion.String(), Kind: "Identity"}, ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-milan", Name: "controlplane-milan"}}
@@ -154,7 +155,7 @@ func TestAnOperatorThatGivesAccessStays(t *testing.T) {
 		{render.PeeringBoth, render.PeeringConsumer, tenant, "clusters that would lose their access to this cluster: 1"},
 		{render.PeeringBoth, render.PeeringProvider, identity, "clusters that this cluster would lose access to: 1"},
 		{render.PeeringConsumer, render.PeeringBoth, identity, ""},
-		{render.PeeringNone, render.PeeringNone, tenant, ""}, // another program's
+		{render.PeeringNone, render.PeeringNone, tenant, ""}, // the Tenant belongs to another program
 	} {
 		pair := flowtest.NewPair()
 		pair.A.Bare()
@@ -173,7 +174,7 @@ func TestAnOperatorThatGivesAccessStays(t *testing.T) {
 	}
 }
 
-// Tenants that may not be listed are not taken for none.
+// If Tenants may not be listed, they may exist.
 func TestAnOperatorThatMayGiveAccessStays(t *testing.T) {
 	for _, c := range []struct {
 		role   render.PeeringRole
@@ -182,7 +183,7 @@ func TestAnOperatorThatMayGiveAccessStays(t *testing.T) {
 	}{
 		{render.PeeringNone, "you may not list tenants", "liqo-tui can't see which clusters would lose access: you may not list tenants"},
 		{render.PeeringNone, "", ""},
-		{render.PeeringBoth, "you may not list tenants", ""}, // nobody loses any
+		{render.PeeringBoth, "you may not list tenants", ""}, // no cluster loses its access
 	} {
 		pair := flowtest.NewPair()
 		pair.A.Bare()
@@ -242,7 +243,7 @@ func TestUninstallRefusesWhatNobodyWouldCleanUp(t *testing.T) {
 	if !ok || failed.Step.Kind != flows.FailedPreflight || failed.Step.Reason != "it still has peers: milan" || len(pair.Log()) > 0 {
 		t.Errorf("got %v, and writes %v", err, pair.Log())
 	}
-	// After a reset, what is left ends by itself: there is nothing to do about it.
+	// After a reset, the remaining objects are already being deleted, so there is no advice.
 	ending := flowtest.Facts(pair)
 	now := metav1.NewTime(pair.Now())
 	for i := range ending.Sides[flows.A].Configurations {
@@ -271,7 +272,7 @@ func TestUninstallRefusesWhatNobodyWouldCleanUp(t *testing.T) {
 	}
 }
 
-// unreadable is a cluster whose installation may not be read.
+// unreadable is a cluster whose installation the user may not read.
 type unreadable struct{ *flowtest.Cluster }
 
 func (u unreadable) Ask(ctx context.Context, q flows.Question) (flows.Reply, error) {
@@ -281,7 +282,7 @@ func (u unreadable) Ask(ctx context.Context, q flows.Question) (flows.Reply, err
 	return u.Cluster.Ask(ctx, q)
 }
 
-// TestARangeThatSomebodyWasToldOfStays has ranges that an admin states anew.
+// In TestARangeThatSomebodyWasToldOfStays, an admin states other ranges.
 func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
 	external := render.Network("liqo", wire.NetworkExternalCIDR, wire.NetworkExternalCIDR, "10.80.0.0/16", 1)
 	pods := render.ClusterNetworks("liqo", wire.NetworkPodCIDR, []string{"10.1.0.0/16", "10.2.0.0/16"}, "Calico")
@@ -290,9 +291,9 @@ func TestARangeThatSomebodyWasToldOfStays(t *testing.T) {
 	for name, c := range map[string]struct {
 		peers []networkingv1beta1.Configuration
 		hosts int
-		hides string // what of the installation may not be read
+		hides string // the part of the installation that may not be read
 		p     render.InstallParams
-		want  string // the failure's reason
+		want  string // the reason of the failure
 		gone  []string
 	}{
 		"nothing is stated":          {peers: []networkingv1beta1.Configuration{peer}},
@@ -384,8 +385,8 @@ func TestInstallSaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
-// TestANewerImageSaysWhichTrafficItInterrupts has two gateways of an older image, one
-// of which an admin made from a template of their own.
+// In TestANewerImageSaysWhichTrafficItInterrupts, a gateway has an older image, and our template or an admin's
+// own one.
 func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
@@ -438,7 +439,7 @@ func TestANewerImageSaysWhichTrafficItInterrupts(t *testing.T) {
 	}
 }
 
-// TestAnInstallationNeedsAnImage has a build that knows of no published one.
+// TestAnInstallationNeedsAnImage uses a build without a published image.
 func TestAnInstallationNeedsAnImage(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
@@ -464,8 +465,8 @@ func TestAnInstallationNeedsAnImage(t *testing.T) {
 	}
 }
 
-// TestABrokenOperatorIsMendedWhileConnecting runs the same command again with an
-// image that can be pulled; of an operator that works, the image stays.
+// TestABrokenOperatorIsMendedWhileConnecting runs the same command again with an image that can be pulled. The
+// image of a working operator stays.
 func TestABrokenOperatorIsMendedWhileConnecting(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.B.Bare()
@@ -498,7 +499,7 @@ func TestABrokenOperatorIsMendedWhileConnecting(t *testing.T) {
 	}
 }
 
-// A name that somebody else has is refused before anything is changed.
+// An object of another program with one of our names stops the installation before anything is changed.
 func TestAnInstallationTakesNothingOver(t *testing.T) {
 	p := flowtest.NewPair()
 	p.A.Bare()
@@ -511,7 +512,7 @@ func TestAnInstallationTakesNothingOver(t *testing.T) {
 	}
 }
 
-// silent is a cluster that can't say what is installed.
+// silent is a cluster that does not answer the question about the installation.
 type silent struct{ *flowtest.Cluster }
 
 func (silent) Ask(context.Context, flows.Question) (flows.Reply, error) { return nil, engine.ErrNoWay }

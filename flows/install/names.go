@@ -17,9 +17,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/apply"
 )
 
-// names returns the step that waits until the DNS server answers; none if it is not wanted. If the
-// admin has asked for it in this run, a step follows in which the cluster's DNS gets to know it. It is
-// the last one: done is set if all others are done.
+// names returns the step that waits until the DNS server runs; none if the server is not wanted. If asked is
+// set, the admin requests it in this run: then another step makes the cluster's DNS forward to it. That step
+// is the last one of the plan. done is set if all other steps are done.
 func (i *Installation) names(side flows.Side, c flows.ClusterFacts, asked, done bool) []flows.Step {
 	if i.params.Names != render.On {
 		return nil
@@ -46,8 +46,8 @@ const (
 	stepDNSMap = "cluster-dns-map"
 )
 
-// forwards returns the step that has the cluster's DNS forward the zone of imported Services. runs is
-// set if the DNS server answers, and all else is done.
+// forwards returns the step that makes the cluster's DNS forward the zone of imported Services. runs is set if
+// the DNS server runs, and all other steps are done.
 func forwards(side flows.Side, c flows.ClusterFacts, runs bool) flows.Step {
 	s := flows.Step{ID: flows.IDOf(side, stepDNS), Side: side, Action: flows.Update, Title: "forward of " + names.Zone + " in the cluster's DNS", Asks: flows.AskDNS{Side: side}}
 	server := dnsAddress(c)
@@ -75,7 +75,7 @@ func forwards(side flows.Side, c flows.ClusterFacts, runs bool) flows.Step {
 	return s
 }
 
-// foreseen is the change of the cluster's DNS, as far as it is known before the DNS server has an address:
+// foreseen returns the diff of the coming change of the cluster's DNS. If the DNS server has no address yet,
 // 0.0.0.0 stands for it.
 func foreseen(c flows.ClusterFacts, server netip.Addr) string {
 	if c.DNS.Value() == nil {
@@ -92,7 +92,7 @@ func foreseen(c flows.ClusterFacts, server netip.Addr) string {
 	return s.Diff
 }
 
-// edit has the step make the changes.
+// edit adds the changes to the step.
 func edit(s *flows.Step, changes []names.Change, what string) {
 	for _, change := range changes {
 		want := change.Want()
@@ -117,7 +117,8 @@ func unseenDNS(s flows.Step, c flows.ClusterFacts) flows.Step {
 	return s
 }
 
-// NamesOf judges the names by the answers to the questions; each of them may be answered later.
+// NamesOf judges by the answers to its questions whether names are served. Missing answers make the result
+// unknown.
 func NamesOf(side flows.Side, c flows.ClusterFacts) (n services.Served, asks []flows.Question) {
 	asks = []flows.Question{flows.AskInstallation{Side: side}}
 	if !c.Installation.Asked() || c.InstallationUnknown() != "" {
@@ -150,8 +151,8 @@ func NamesOf(side flows.Side, c flows.ClusterFacts) (n services.Served, asks []f
 	return n, asks
 }
 
-// withdraws returns the steps that take our changes of the cluster's DNS back. Without our DNS server
-// there are none: they are made before it is removed.
+// withdraws returns the steps that undo our changes of the cluster's DNS. There are none without our DNS
+// server, because the changes are undone before it is removed.
 func withdraws(side flows.Side, c flows.ClusterFacts) []flows.Step {
 	if object(c, "Service", wire.DNSName) == nil {
 		return nil
@@ -180,8 +181,8 @@ func withdraws(side flows.Side, c flows.ClusterFacts) []flows.Step {
 	return []flows.Step{s, gone}
 }
 
-// withoutNames returns the steps that remove the DNS server after names were switched off: first the cluster's
-// DNS gets its former text. There are none if nothing of the server is there.
+// withoutNames returns the steps that remove the DNS server after names were switched off. First, the
+// cluster's DNS gets its former text. There are no steps if no object of the server exists.
 func (i *Installation) withoutNames(side flows.Side, c flows.ClusterFacts) []flows.Step {
 	if i.params.Names == render.On || c.Installation.Value() == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// dnsServer are the objects of the DNS server on a cluster.
+// dnsServer returns the names of the DNS server's objects on a cluster.
 func dnsServer(c *flowtest.Cluster) []string {
 	return slices.DeleteFunc(c.Names(), func(name string) bool { return !strings.HasSuffix(name, "liqo-tui-dns") })
 }
@@ -42,7 +42,7 @@ func TestTheDNSServerStaysUntilTheOperatorIsRemoved(t *testing.T) {
 	if got := dnsServer(pair.A); len(got) != 5 {
 		t.Errorf("got %q", got)
 	}
-	// The setting stays, and so does the server with the next image.
+	// The setting stays, and the server gets the next image.
 	next := planned(render.InstallParams{Image: "example.org/gateway:v2", Services: render.On})
 	if _, err := alone(t, pair, next); err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestTheDNSServerStaysUntilTheOperatorIsRemoved(t *testing.T) {
 	}
 }
 
-// core is a cluster's DNS as another program has made it.
+// core returns the objects of a cluster's DNS.
 func core(corefile string) []wire.Object {
 	return []wire.Object{
 		&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}},
@@ -76,7 +76,7 @@ func core(corefile string) []wire.Object {
 	}
 }
 
-// corefile is the Corefile of a cluster.
+// corefile returns the Corefile of a cluster.
 func corefile(c *flowtest.Cluster) string {
 	for _, o := range c.Objects() {
 		if m, ok := o.(*corev1.ConfigMap); ok && m.Name == "coredns" {
@@ -86,8 +86,8 @@ func corefile(c *flowtest.Cluster) string {
 	return ""
 }
 
-// approving runs a plan on cluster A. The admin sees what it changes of others, and its diffs, and
-// declines the changes of others if that is wanted.
+// approving runs a plan on cluster A. It tests that the admin sees the diffs of others' objects. If decline is
+// set, the admin declines plans that change such objects.
 func approving(t *testing.T, pair *flowtest.Pair, plan flows.Planner, decline bool) (edits []string, err error) {
 	t.Helper()
 	err = engine.Run(t.Context(), plan, pair.A, engine.Absent{}, func(engine.Event) {}, engine.Options{Now: pair.Now, Approve: func(p flows.Plan) (bool, error) {
@@ -202,7 +202,7 @@ func TestTheClustersDNSIsChangedAfterAQuestionOfItsOwn(t *testing.T) {
 	})
 }
 
-// The admin of both clusters has allowed all namespaces, perhaps before there were Services.
+// An admin may have allowed all namespaces before the installation had Services.
 func TestSwitchingServicesOnNamesThePeersThatMayServeAllNamespaces(t *testing.T) {
 	pair := flowtest.NewPair()
 	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))
@@ -220,7 +220,7 @@ func TestSwitchingServicesOnNamesThePeersThatMayServeAllNamespaces(t *testing.T)
 	}
 }
 
-// What a run has done is told, also if nothing is left that a step of the next plan could be about.
+// The end of each step is reported, also if the next plan has no such step any more.
 func TestTheEndOfNamesIsTold(t *testing.T) {
 	for name, off := range map[string]flows.Planner{
 		"off": planned(render.InstallParams{Names: render.Off, Services: render.On}), "removal": install.PlanRemoval,
@@ -249,8 +249,8 @@ func TestTheEndOfNamesIsTold(t *testing.T) {
 	}
 }
 
-// A dry run shows the change of the cluster's DNS, though the address of the DNS server is not known before it is
-// made. The change itself is asked for again.
+// A dry run shows the change of the cluster's DNS, although the DNS server has no address yet. Before the
+// change itself, the admin is asked again.
 func TestADryRunShowsTheChangeOfTheClustersDNS(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()

@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// A list that is set again is another list.
+// A new value of a list replaces the old one.
 func TestListsOfAnInstallation(t *testing.T) {
 	var p render.InstallParams
 	for _, s := range install.Settings() {
@@ -70,7 +70,7 @@ func TestWhatAnInstallationCanHave(t *testing.T) {
 	}
 }
 
-// Flags and the values of the chart are the same settings.
+// Flags and values of the chart set the same settings.
 func TestValuesAreSettings(t *testing.T) {
 	const text = `
 image: registry.example/liqo-gateway:v1
@@ -113,7 +113,7 @@ gateway:
 	}
 }
 
-// A schema says the pattern, Valid decides.
+// A schema contains the pattern of a setting. The pattern allows each text that Valid accepts.
 func TestPatternsAllowWhatIsValid(t *testing.T) {
 	for _, s := range install.Settings() {
 		for _, text := range []string{"rome", "a", "rome-2", "10.244.0.0/16", "0.0.0.0/0", "Rome", "-rome", "10.244.0.0", "fd00::/8", "x/8"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// TestUpgrades installs v1, has another release change objects of it, and plans v2.
+// TestUpgrades installs v1, changes objects as another release would, and plans v2.
 func TestUpgrades(t *testing.T) {
 	const newerField = "its version v1beta1 has field .spec.fromTheFuture, which this release would remove"
 	addField := func(o wire.Object) {
@@ -34,8 +34,8 @@ func TestUpgrades(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		there   []func(wire.Object) // of what the other release has made
-		refused string              // "" for an upgrade that is done
+		there   []func(wire.Object) // the changes by the other release
+		refused string              // "" if the upgrade is made
 	}{
 		"the next image": {nil, ""},
 		"an installation from before there were levels": {[]func(wire.Object){level("")}, ""},
@@ -93,8 +93,7 @@ func TestUpgrades(t *testing.T) {
 	}
 }
 
-// The gateways are replaced by the operator of their own version, and by no image that does
-// not run.
+// The operator of the new version replaces the gateways, and only if the new image runs.
 func TestAnUpgradeChangesTheTemplatesWhenTheNewOperatorWorks(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Bare()
@@ -121,7 +120,7 @@ func TestAnUpgradeChangesTheTemplatesWhenTheNewOperatorWorks(t *testing.T) {
 	}
 	broken := seen()
 	broken.Sides[flows.A].Operator.Problem = "its pod does not start"
-	if templates, _ := of(broken); templates.Status != flows.Ready { // it may be mended while connecting
+	if templates, _ := of(broken); templates.Status != flows.Ready { // a plan for a connection may repair the operator
 		t.Errorf("while the former operator does nothing: templates %s, %q", templates.Status, templates.Reason)
 	}
 	if templates, _ := planned(render.InstallParams{OperatorReplicas: 2})(seen()).Step("templates-a"); templates.Status != flows.Done {
