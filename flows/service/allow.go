@@ -61,7 +61,7 @@ func Allow(p AllowParams, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// lost are the names whose endpoints in the peer are imported now, and would not be any more.
+// lost returns the names whose endpoints in the peer are imported now, and would not be imported any more.
 func (p AllowParams) lost(found *services.Found, end flows.End) (names []string) {
 	next := services.Policy{Allowed: map[wire.ClusterID]services.Namespaces{p.From: p.Namespaces}}
 	for i := range found.Imports.Items {
@@ -76,7 +76,7 @@ func (p AllowParams) lost(found *services.Found, end flows.End) (names []string)
 	return names
 }
 
-// Allowed says what is true at the end.
+// Allowed describes the result of [Allow].
 func Allowed(p AllowParams, f flows.Facts) string {
 	a := f.Sides[flows.A].Name()
 	switch {

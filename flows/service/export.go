@@ -22,7 +22,8 @@ import (
 // ExportParams are the admin's choices for an export of cluster A.
 type ExportParams struct {
 	Name types.NamespacedName
-	// To are the peers that get the Service; nil keeps what the ServiceExport says. With All, all peers get it.
+	// To are the peers that get the Service; nil keeps the peers of the ServiceExport. With All, all peers get
+	// it.
 	To  []wire.ClusterID
 	All bool
 	// Prefer is the value of the annotation wire.AnnotationPrefer; nil keeps it, and "" removes it.
@@ -38,7 +39,7 @@ func sides(localOnly bool) []flows.Side {
 	return []flows.Side{flows.A, flows.B}
 }
 
-// Steps of the plans.
+// IDs of the steps of the plans.
 const (
 	stepExport     = "service-export"
 	stepExported   = "exported"
@@ -46,8 +47,8 @@ const (
 	stepUnexported = "unexported"
 )
 
-// newPlan returns a plan with its questions. If nothing can be planned, it has failed steps, or none until the
-// questions are answered.
+// newPlan returns a plan with its questions. If ok is false, the plan is finished: it has failed steps, or it
+// has no steps until the questions are answered.
 func newPlan(name types.NamespacedName, localOnly bool, f flows.Facts) (plan flows.Plan, ok bool) {
 	plan = flows.Plan{A: f.Sides[flows.A].Name()}
 	if !localOnly {
@@ -82,8 +83,8 @@ func newPlan(name types.NamespacedName, localOnly bool, f flows.Facts) (plan flo
 	return plan, len(plan.Steps) == 0
 }
 
-// Off returns the reason that a cluster exchanges no Services, and what switches them on; "" if it does
-// exchange them, or if that was not read.
+// Off returns the reason that a cluster exchanges no Services, with advice; "" if it exchanges Services, or if
+// this was not read.
 func Off(c flows.ClusterFacts) (why string, fix []command.Hint) {
 	found := found(c)
 	switch {
@@ -128,7 +129,7 @@ func Export(p ExportParams, f flows.Facts) flows.Plan {
 	return plan
 }
 
-// exportOf is the ServiceExport of cluster A; nil if there is none.
+// exportOf returns the ServiceExport of cluster A; nil if there is none.
 func exportOf(f flows.Facts, name types.NamespacedName) *mcsv1beta1.ServiceExport {
 	all := found(f.Sides[flows.A]).Exports.Items
 	i := slices.IndexFunc(all, func(e mcsv1beta1.ServiceExport) bool { return e.Namespace == name.Namespace && e.Name == name.Name })
@@ -154,7 +155,7 @@ func export(name types.NamespacedName) *mcsv1beta1.ServiceExport {
 	}
 }
 
-// export is the ServiceExport that the plan wants.
+// export returns the wanted ServiceExport.
 func (p ExportParams) export(f flows.Facts) *mcsv1beta1.ServiceExport {
 	want := export(p.Name)
 	set := func(key, value string) { metav1.SetMetaDataAnnotation(&want.ObjectMeta, key, value) }
@@ -181,7 +182,7 @@ func (p ExportParams) export(f flows.Facts) *mcsv1beta1.ServiceExport {
 	return want
 }
 
-// refused is the reason that the Service can't be exported, as a failed step; nil if there is none.
+// refused returns a failed step with the reason that the Service can't be exported; nil if it can.
 func (p ExportParams) refused(f flows.Facts, want *mcsv1beta1.ServiceExport) *flows.Step {
 	a := f.Sides[flows.A]
 	refuse := func(kind flows.FailureKind, reason string, fix ...command.Hint) *flows.Step {
@@ -204,9 +205,9 @@ func (p ExportParams) refused(f flows.Facts, want *mcsv1beta1.ServiceExport) *fl
 	return nil
 }
 
-// unfit is the reason that a Service can't be exported; "" if it can.
+// unfit returns the reason that a Service can't be exported; "" if it can.
 func unfit(c flows.ClusterFacts, s *corev1.Service, export *mcsv1beta1.ServiceExport, now time.Time) string {
-	// The ranges of pods matter for endpoints alone. The API server sets the time of creation.
+	// The pod ranges matter only for endpoints. The API server will set the creation time.
 	asMade := export.DeepCopy()
 	asMade.CreationTimestamp = metav1.NewTime(now)
 	judged := services.Exported(s, asMade, nil, c.ID, []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0)}, own(c))
@@ -218,7 +219,7 @@ func unfit(c flows.ClusterFacts, s *corev1.Service, export *mcsv1beta1.ServiceEx
 	return ""
 }
 
-// noPeers says that no peer gets the Service; "" if one does, or if that is not known.
+// noPeers returns a text if no peer gets the Service; "" if a peer gets it, or if this is unknown.
 func (p ExportParams) noPeers(f flows.Facts, want *mcsv1beta1.ServiceExport) string {
 	a := f.Sides[flows.A]
 	if a.PeersHidden || slices.ContainsFunc(a.KnownPeers(), func(id wire.ClusterID) bool { return services.SentTo(want, id) }) {
@@ -227,7 +228,7 @@ func (p ExportParams) noPeers(f flows.Facts, want *mcsv1beta1.ServiceExport) str
 	return fmt.Sprintf("no peer of %s gets it now", a.Name())
 }
 
-// exported waits until the operator has judged the export, and has made its slices.
+// exported returns the step that waits until the operator has accepted the export, and has made its slices.
 func (p ExportParams) exported(made flows.Step, live *mcsv1beta1.ServiceExport, f flows.Facts) flows.Step {
 	a := f.Sides[flows.A]
 	s := flows.Step{ID: flows.IDOf(flows.A, stepExported), Side: flows.A, Action: flows.Wait, Title: "operator exports it", Status: flows.Waiting, Code: flows.CodeExport}
@@ -263,7 +264,7 @@ func seeOperator(c flows.ClusterFacts) command.Hint {
 	return command.Hintf("see whether the operator runs and serves Services by name: %s; to switch that on: %s", c.Ours("info"), c.Ours("install", "--services"))
 }
 
-// imported waits until B imports the Service. If B does not want it, there is nothing to wait for.
+// imported returns the step that waits until B imports the Service. If B will not import it, the step is done.
 func (p ExportParams) imported(exported flows.Step, live *mcsv1beta1.ServiceExport, f flows.Facts) flows.Step {
 	s := flows.Step{ID: flows.IDOf(flows.B, stepImported), Side: flows.B, Action: flows.Wait, Title: "import from " + string(f.Sides[flows.A].ID), Status: flows.Waiting, Code: flows.CodeExport}
 	if exported.Status != flows.Done {
@@ -287,7 +288,7 @@ func (p ExportParams) imported(exported flows.Step, live *mcsv1beta1.ServiceExpo
 	return s
 }
 
-// imports reports whether the ServiceImport of B is made of A's export, too.
+// imports reports whether B's ServiceImport includes A's export.
 func imports(f flows.Facts, name types.NamespacedName) bool {
 	return slices.ContainsFunc(found(f.Sides[flows.B]).Imports.Items, func(i mcsv1beta1.ServiceImport) bool {
 		return i.Namespace == name.Namespace && i.Name == name.Name &&
@@ -295,7 +296,7 @@ func imports(f flows.Facts, name types.NamespacedName) bool {
 	})
 }
 
-// notImported returns the reason that B does not import what A exports; "" if it does, or should.
+// notImported returns the reason that B does not import A's export; "" if B imports it, or should do so soon.
 func notImported(live *mcsv1beta1.ServiceExport, name types.NamespacedName, f flows.Facts) (why string, fix command.Hint) {
 	a, b := f.Sides[flows.A], f.Sides[flows.B]
 	end := b.End(a.ID)
@@ -323,7 +324,7 @@ func notImported(live *mcsv1beta1.ServiceExport, name types.NamespacedName, f fl
 	return "", command.Hint{}
 }
 
-// Exported says what is true at the end of an export.
+// Exported describes the result of [Export].
 func Exported(p ExportParams, f flows.Facts) (text string, next []command.Hint) {
 	a := f.Sides[flows.A]
 	live := exportOf(f, p.Name)
@@ -356,7 +357,7 @@ func Exported(p ExportParams, f flows.Facts) (text string, next []command.Hint) 
 	return strings.Join(lines, "\n"), next
 }
 
-// Unexport ends an export of cluster A. The Service stays.
+// Unexport returns the plan that ends an export of cluster A. The Service stays.
 func Unexport(name types.NamespacedName, f flows.Facts) flows.Plan {
 	plan, ok := newPlan(name, true, f)
 	if !ok {

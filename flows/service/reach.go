@@ -17,8 +17,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// Exchange says whether the gateways of two connected clusters exchange Services. If one alone does, why
-// is the reason, and fix switches the other one on.
+// Exchange reports whether the gateways of two connected clusters exchange Services. If only one gateway does,
+// why says so, and fix is the advice for the other cluster.
 func Exchange(f flows.Facts) (both bool, why string, fix []command.Hint) {
 	on := [2]bool{}
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -40,7 +40,7 @@ func Exchange(f flows.Facts) (both bool, why string, fix []command.Hint) {
 	return false, fmt.Sprintf("To reach a Service by name, %s has to exchange Services, too:", off.Name()), []command.Hint{command.Hintf("%s", off.Ours("install", "--services"))}
 }
 
-// AskOffers are the questions whose answers [Offers] needs.
+// AskOffers returns the questions whose answers [Offers] needs.
 func AskOffers() []flows.Question {
 	return append(Asks(types.NamespacedName{}, flows.A, flows.B), flows.AskOffers{Side: flows.A}, flows.AskOffers{Side: flows.B})
 }
@@ -53,8 +53,8 @@ type Offer struct {
 	Missing  string // the reason that the other cluster would not import it; "" if it would
 }
 
-// Offers lists what both clusters can export, A's first, and says which Services are left out. The facts have
-// the answers to [AskOffers].
+// Offers lists the Services that both clusters can export, A's first. left describes the Services that are
+// left out. The facts have the answers to [AskOffers].
 func Offers(f flows.Facts) (all []Offer, left []string) {
 	for side, c := range f.Sides {
 		offered := c.Offers.Value()
@@ -69,7 +69,7 @@ func Offers(f flows.Facts) (all []Offer, left []string) {
 			live := exportOf(from, name)
 			want := cmp.Or(live, export(name))
 			switch why := unfit(c, s, want, f.At); {
-			case services.IsDerived(s): // the operator has made it
+			case services.IsDerived(s): // a derived Service can't be exported
 			case services.Reserved(name.Namespace, own(c)):
 				reserved++
 			case why != "":
@@ -100,7 +100,7 @@ func counted(n int) string {
 	return fmt.Sprintf("%d Services", n)
 }
 
-// Unlisted says for each side that has one the reason that its Services were not read.
+// Unlisted returns the reason for each side whose Services were not read.
 func Unlisted(f flows.Facts) (texts []command.Hint) {
 	for _, c := range f.Sides {
 		why, fix := Off(c)
@@ -118,15 +118,16 @@ func Unlisted(f flows.Facts) (texts []command.Hint) {
 	return texts
 }
 
-// Call returns the request by which pods of B call what A exports: by its name, or by the clusterset IP where
-// no names are served. why is the reason that there is none. The facts have the answers to [Asks] and [AsksNames].
+// Call returns the request by which pods of B call A's exported Service: by its name, or by the clusterset IP
+// if B serves no names. why is the reason if there is no such request. The facts have the answers to [Asks]
+// and [AsksNames].
 func Call(name types.NamespacedName, f flows.Facts) (call render.ProbeCall, why string) {
 	b := f.Sides[flows.B]
 	e := services.Explain(ViewOf(f, flows.B), name)
 	switch {
 	case !imports(f, name):
 		return call, fmt.Sprintf("%s does not import it", b.Name())
-	case e.Names != services.Unserved: // also where that is broken, because pods are meant to call the name
+	case e.Names != services.Unserved: // also if names do not work, because pods should call the name
 		call.Host = services.DNSName(name)
 	case e.IP != "":
 		call.Host = e.IP
@@ -146,7 +147,7 @@ func Call(name types.NamespacedName, f flows.Facts) (call render.ProbeCall, why 
 		return call, "it has no TCP port, and a test pod knows no other protocol"
 	}
 	call.Port, call.HTTP = uint16(port.Port), speaksHTTP(*port)
-	if e.Headless { // its names lead to the pods
+	if e.Headless { // its names resolve to the pods' addresses
 		if call.Port = podPort(found(b).Of(f.Sides[flows.A].ID, name), port.Name); call.Port == 0 {
 			return call, "it has no endpoint"
 		}
@@ -173,19 +174,19 @@ func podPort(all []*discoveryv1.EndpointSlice, name string) uint16 {
 	return 0
 }
 
-// An Answer is what a request of a test pod of B to a Service of A has shown.
+// An Answer is the result of a request of a test pod of B to a Service of A.
 type Answer struct {
 	Name   types.NamespacedName
 	Call   render.ProbeCall
 	Result render.ProbeCallResult
-	Not    string      // the reason that no pod has asked; "" if one has
-	Facts  flows.Facts // of the time after the request
+	Not    string      // the reason that no pod has sent a request; "" if a pod has
+	Facts  flows.Facts // the facts after the request
 }
 
-// Came reports whether the Service has answered.
+// Came reports whether there was an answer.
 func (a Answer) Came() bool { return a.Not == "" && a.Result.Problem == "" }
 
-// Lines says what the request has shown. If there was no answer, they say where the way is broken.
+// Lines describes the result. If there was no answer, it names the broken part of the way.
 func (a Answer) Lines() (lines []string) {
 	b := a.Facts.Sides[flows.B]
 	what := "a TCP connection to " + a.Call.URL()
@@ -218,7 +219,7 @@ func (a Answer) Lines() (lines []string) {
 	return lines
 }
 
-// request names what was asked, and the address to which it went.
+// request adds the address of the request to its text.
 func (a Answer) request(what string) string {
 	if a.Result.Address == "" || a.Result.Address == a.Call.Host {
 		return what
@@ -228,7 +229,7 @@ func (a Answer) request(what string) string {
 
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// Curl is a command that makes the request in a pod; "" if the port is not known to speak HTTP.
+// Curl returns the command that makes the request in a pod; "" if the port is not known to speak HTTP.
 func (a Answer) Curl() string {
 	if a.Call.Host == "" || !a.Call.HTTP {
 		return ""

@@ -49,7 +49,7 @@ func TestWhatCannotBeExportedIsNoOffer(t *testing.T) {
 		serviceOf("shop", "old", func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }),
 		serviceOf("here", "db", nil),
 	)
-	run(t, p, exporting(service.ExportParams{Name: web})) // makes a derived Service, which is nobody's to export
+	run(t, p, exporting(service.ExportParams{Name: web})) // makes a derived Service, which can't be exported
 	all, left := offers(t, p)
 	want := []service.Offer{
 		{Side: flows.A, Name: types.NamespacedName{Namespace: "here", Name: "db"}, Missing: "milan has no namespace here"},
@@ -63,7 +63,7 @@ func TestWhatCannotBeExportedIsNoOffer(t *testing.T) {
 	}
 }
 
-// call is what a pod of milan sees of web in rome.
+// call returns the result of a call by a pod of milan.
 func call(t *testing.T, p *simulated.Pair, name types.NamespacedName) service.Answer {
 	t.Helper()
 	a, err := engine.CallService(t.Context(), name, simulated.Equipped{Cluster: p.A}, simulated.Equipped{Cluster: p.B}, p.Now, func(string) {})
@@ -85,7 +85,7 @@ func TestTheFirstAnswerNamesItsRequest(t *testing.T) {
 	}
 }
 
-// What no pod has seen is never called an answer.
+// Without an answer to a pod, the text never claims one.
 func TestWithoutAnAnswerTheBrokenPartIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(*simulated.Pair)

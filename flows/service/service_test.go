@@ -23,7 +23,8 @@ import (
 
 var web = types.NamespacedName{Namespace: "shop", Name: "web"}
 
-// connected are rome and milan, connected. Both have the namespace shop; rome has the Service web in it.
+// connected returns rome and milan, connected. Both have the namespace shop, and rome has the Service web in
+// it.
 func connected(t *testing.T) *simulated.Pair {
 	t.Helper()
 	p := simulated.NewPair()
@@ -178,7 +179,7 @@ func TestWhatCantBeExportedIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	}
 }
 
-// changed gives the Service web other families or another type.
+// changed gives the Service web another IP family or another type.
 func changed(p *simulated.Pair, what string) types.NamespacedName {
 	for _, o := range p.A.Objects() {
 		if s, ok := o.(*corev1.Service); ok && s.Name == "web" {

@@ -1,5 +1,5 @@
-// Package service plans what an admin does about Services by name: export one, take that back, and allow the
-// import from a peer. It also makes the view of a cluster from which package services explains a name.
+// Package service plans an admin's changes of Services by name: export a Service, end the export, and allow
+// imports from a peer. It also makes the view of a cluster from which package services explains a name.
 package service
 
 import (
@@ -39,7 +39,7 @@ func ViewOf(f flows.Facts, side flows.Side) services.View {
 	return v
 }
 
-// found is what was read of a cluster. If nothing was, all lists have the reason.
+// found returns the objects that were read of a cluster. If nothing was read, all lists have the reason.
 func found(c flows.ClusterFacts) *services.Found {
 	if a := c.Services.Value(); a != nil {
 		return a
@@ -51,7 +51,7 @@ func found(c flows.ClusterFacts) *services.Found {
 	return new(services.Unread(why))
 }
 
-// own are the namespaces of our programs.
+// own returns the namespaces of our programs.
 func own(c flows.ClusterFacts) []string {
 	out := []string{c.Namespace}
 	for _, end := range c.Peers() {
@@ -92,14 +92,14 @@ func peerView(f flows.Facts, end flows.End, there flows.ClusterFacts) services.P
 	return p
 }
 
-// AsksNames returns the questions whether pods of a cluster find names of imports. There may be more of them once
-// these are answered.
+// AsksNames returns the questions whether pods of a cluster can resolve the names of imports. The answers may
+// lead to further questions.
 func AsksNames(f flows.Facts, side flows.Side) []flows.Question {
 	_, asks := install.NamesOf(side, f.Sides[side])
 	return asks
 }
 
-// Asks are the questions about one name, or about all names if name is zero, to the sides.
+// Asks returns the questions to the sides about one name, or about all names if name is zero.
 func Asks(name types.NamespacedName, sides ...flows.Side) (out []flows.Question) {
 	for _, s := range sides {
 		out = append(out, flows.AskServices{Side: s, Name: name})
