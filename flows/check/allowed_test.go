@@ -13,14 +13,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// What counts is what the gateway reports, not what it was asked.
+// The gateway's report counts, not the setting that it was given.
 func TestWhatIsAllowedIsJudgedByTheGatewaysReport(t *testing.T) {
 	pair := flowtest.NewPair()
 	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))
 	for name, tc := range map[string]struct {
 		asked    string
 		reported wire.Report
-		old      bool // the report
+		old      bool // the report is stale
 		want     check.Outcome
 		says     string
 	}{

@@ -128,7 +128,7 @@ func Worst(results []Result) Outcome {
 	return Pass
 }
 
-// scope says how often a check is made, and for which sides.
+// scope is how often a check is made, and for which sides.
 type scope uint8
 
 const (

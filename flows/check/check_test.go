@@ -14,7 +14,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 )
 
-// text writes results as lines, with what stands behind those that didn't pass.
+// text writes results as lines, each with its evidence and its advice.
 func text(results []check.Result) string {
 	var b strings.Builder
 	for _, r := range results {
@@ -35,8 +35,7 @@ func text(results []check.Result) string {
 
 var code = regexp.MustCompile(`"(LT-[PDES][0-9]{3})"`)
 
-// What a screen, a script or a log names can be looked up, and nothing is
-// explained that is never said.
+// Each code in the sources has one explanation, and each explanation belongs to a code in the sources.
 func TestEveryCodeHasItsExplanation(t *testing.T) {
 	said := map[flows.Code]int{}
 	for _, dir := range []string{".", ".."} {
@@ -91,7 +90,7 @@ func sideOf(r check.Result) string {
 	return "A,B"
 }
 
-// Who reads results knows clusters by their names.
+// Readers of results know clusters by their names, not as A and B.
 func TestResultsNameTheClusters(t *testing.T) {
 	pair := flowtest.NewPair()
 	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))

@@ -12,7 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/simulated"
 )
 
-// Advice that has been followed without success does not lead back to the state before it.
+// After advice was followed without success, the next advice does not lead back to the earlier state.
 func TestAdviceDoesNotLeadInCircles(t *testing.T) {
 	pair := flowtest.NewPair()
 	connectPair(t, pair)
@@ -56,7 +56,7 @@ func TestAdviceDoesNotLeadInCircles(t *testing.T) {
 	}
 }
 
-// A swap of a connection that works leaves no such memory.
+// After the swap of a working connection, the former direction does not count as failed.
 func TestASwapOfAWorkingConnectionIsNoFailure(t *testing.T) {
 	pair := flowtest.NewPair()
 	connectPair(t, pair)

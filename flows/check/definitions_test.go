@@ -11,8 +11,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// An API server drops the fields that an older definition lacks. What follows from that is no cause of
-// its own.
+// An API server drops the fields that an older definition lacks. The failures that follow are not root causes.
 func TestADefinitionThatLacksAFieldIsTheCause(t *testing.T) {
 	pair := flowtest.NewPair()
 	connectPair(t, pair)
@@ -47,7 +46,7 @@ func TestADefinitionThatLacksAFieldIsTheCause(t *testing.T) {
 			c.answer.Store(&f, f.At)
 		}
 		results := check.Diagnose(f, nil)
-		r := find(t, results, check.Kinds) // of A
+		r := find(t, results, check.Kinds) // the result for A
 		if r.State != c.want || !strings.Contains(r.Summary, c.says) || c.fix != "" && !strings.Contains(r.Fix[0].String(), c.fix) {
 			t.Errorf("%s: got %s %q, advice %q", name, r.State, r.Summary, command.Join(r.Fix, "; "))
 		}

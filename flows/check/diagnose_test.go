@@ -30,7 +30,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// says rewrites what a side's gateway reports.
+// says changes the report of a side's gateway.
 func says(c *flows.ClusterFacts, at time.Time, edit func(*wire.Report)) {
 	conn := &c.Connections[0]
 	conn.Status.Value = networkingv1beta1.Connecting
@@ -46,13 +46,13 @@ func says(c *flows.ClusterFacts, at time.Time, edit func(*wire.Report)) {
 	conn.Annotations = map[string]string{wire.AnnotationStatus: string(text)}
 }
 
-// counts makes both gateways silent, having sent and received so much.
+// counts makes both gateways report no handshake, with these numbers of bytes.
 func counts(f *flows.Facts, sentA, receivedA, sentB, receivedB uint64) {
 	says(&f.Sides[flows.A], f.At, func(r *wire.Report) { r.SentBytes, r.ReceivedBytes = sentA, receivedA })
 	says(&f.Sides[flows.B], f.At, func(r *wire.Report) { r.SentBytes, r.ReceivedBytes = sentB, receivedB })
 }
 
-// before are facts of 10 s earlier, when the gateways had counted nothing yet.
+// before returns facts from 10 s earlier, when the gateways had counted nothing yet.
 func before(f flows.Facts) flows.Facts {
 	f.At = f.At.Add(-10 * time.Second)
 	for side := range f.Sides {
@@ -99,7 +99,7 @@ func TestDiagnose(t *testing.T) {
 			facts: func(f *flows.Facts) { counts(f, 21504, 0, 0, 0) },
 			roots: []string{"LT-D020 A→B"},
 		},
-		"way-there-closed-later": { // the server has heard the client before: that is the address to let through
+		"way-there-closed-later": { // the server knows the client's address from an earlier packet, so the firewall's rule has this address
 			facts: func(f *flows.Facts) {
 				counts(f, 21504, 0, 0, 0)
 				says(&f.Sides[flows.B], f.At, func(r *wire.Report) { r.Endpoint = "198.51.100.7:40123" })
@@ -412,7 +412,7 @@ func TestDiagnose(t *testing.T) {
 				c.Connections[0].Status.Latency = networkingv1beta1.ConnectionLatency{}
 			}
 		}},
-		// rome's operator says what overlaps; Liqo on milan looks at nothing.
+		// rome's operator reports overlaps. Liqo on milan does not.
 		"ranges-overlap": {facts: func(f *flows.Facts) {
 			conf := &f.Sides[flows.A].Configurations[0]
 			seen := netip.MustParsePrefix(string(conf.Status.Remote.CIDR.Pod[0]))
@@ -433,7 +433,7 @@ func TestDiagnose(t *testing.T) {
 			})
 			says(&f.Sides[flows.B], f.At, func(r *wire.Report) { r.Reason, r.LatencyMicros, r.MTU = wire.ReasonPinged, 1300, 1400 })
 		}},
-		"recovering": {facts: func(f *flows.Facts) { // the links are no longer to blame
+		"recovering": {facts: func(f *flows.Facts) { // the links work again
 			says(&f.Sides[flows.A], f.At, func(r *wire.Report) {
 				r.Reason, r.Loss, r.LatencyMicros, r.MTU, r.Since = wire.ReasonPinged, 0.4, 1200, 1340, new(f.At.Add(-20*time.Second))
 			})
@@ -476,8 +476,7 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// testPlan compares what a key plans with what the fix has an admin type, and with the flags
-// that there are.
+// testPlan compares the plan of a result with the command in its advice, and with the existing flags.
 func testPlan(t *testing.T, f flows.Facts, r check.Result) {
 	t.Helper()
 	if r.Plan == nil {
@@ -500,11 +499,11 @@ func testPlan(t *testing.T, f flows.Facts, r check.Result) {
 	}
 }
 
-// elsewhere are namespaces that were there before us, and don't say whom they are for.
+// elsewhere are namespaces that existed before the connection, and have no label of a peer.
 var elsewhere = [2]string{"default", "network-team"}
 
-// connectedElsewhere is a connection in namespaces of the admins' choice. Liqo's
-// authentication has labelled others for the peer since then.
+// connectedElsewhere returns a connection in namespaces that the admins have chosen. Later, Liqo's
+// authentication has labelled other namespaces for the peers.
 func connectedElsewhere(t *testing.T) *flowtest.Pair {
 	t.Helper()
 	pair := flowtest.NewPair()
@@ -540,9 +539,7 @@ func TestAConnectionElsewhereIsNoLeftover(t *testing.T) {
 	}
 }
 
-// Totals hide that a tunnel has stopped: what it received long ago says nothing
-// about today. Two looks show which way is closed.
-// relayed has both gateways dial a relay, of which the client knows only this host.
+// relayed makes both gateways dial a relay. The client knows only this host of it.
 func relayed(f *flows.Facts, clients string) {
 	f.Sides[flows.B].Servers[0].Annotations = map[string]string{wire.AnnotationRelay: "relay.example.org:4500"}
 	f.Sides[flows.A].Clients[0].Spec.Endpoint = networkingv1beta1.EndpointStatus{Addresses: []string{clients}, Port: 4500}
@@ -552,7 +549,7 @@ func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
 	pair := flowtest.NewPair()
 	connectPair(t, pair)
 	at := factsOf(pair).At
-	// look is what both said some seconds after the start, silent since then.
+	// look returns the facts some seconds after the start, with reports of silent gateways.
 	look := func(after int, sentA, receivedA, sentB, receivedB uint64) flows.Facts {
 		f := factsOf(pair)
 		f.At = at.Add(time.Duration(after) * time.Second)
@@ -574,7 +571,7 @@ func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
 		return f
 	}
 	now := look(100, 9900, 8000, 8000, 9000)
-	// Packets get through, and pings are not answered: it is not a firewall.
+	// Packets arrive, but pings are not answered, so no firewall is the cause.
 	for _, r := range check.Diagnose(look(100, 9900, 9900, 9900, 9900), new(look(90, 100, 100, 100, 100))) {
 		if r.ID == check.Ping && (!r.Root || strings.Contains(command.Join(r.Fix, "\n").String(), "firewall")) {
 			t.Errorf("got %s", text([]check.Result{r}))
@@ -593,7 +590,7 @@ func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
 				t.Errorf("%s: got %s", name, text([]check.Result{r}))
 			}
 		}
-		if worst := check.Worst(results); worst != check.Fail { // no ping is answered, whatever the reason
+		if worst := check.Worst(results); worst != check.Fail { // no ping is answered, for any reason
 			t.Errorf("%s: got %s as the worst", name, worst)
 		}
 	}
@@ -607,7 +604,7 @@ func TestDiagnoseSeesWhatMovesNow(t *testing.T) {
 	}
 }
 
-// What a gateway said before it fell silent is no reason for what is so now.
+// The reason in a stale report is not a root cause.
 func TestDiagnoseBelievesNoOldReason(t *testing.T) {
 	for _, reason := range []wire.Reason{wire.ReasonKeyMismatch, wire.ReasonUnresolvable} {
 		pair := flowtest.NewPair()
@@ -625,7 +622,7 @@ func TestDiagnoseBelievesNoOldReason(t *testing.T) {
 	}
 }
 
-// A connection that does not exist is not broken: the first check says so.
+// If there is no connection, the check of its path is skipped.
 func TestDiagnoseOfNothing(t *testing.T) {
 	pair := flowtest.NewPair()
 	results := check.Diagnose(factsOf(pair), nil)
@@ -640,7 +637,7 @@ func TestThePortOfTheFabricIsTheGateways(t *testing.T) {
 	}
 }
 
-// Gateways that have fallen silent say what moved since: one look is enough, where both do.
+// Gateways report the traffic since the last answered ping. If both do, one observation is enough.
 func TestDiagnoseBelievesBothGatewaysOfTheirSilence(t *testing.T) {
 	pair := flowtest.NewPair()
 	connectPair(t, pair)
@@ -654,7 +651,7 @@ func TestDiagnoseBelievesBothGatewaysOfTheirSilence(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		a, b wire.Movement
-		want map[string]check.Outcome // by the way
+		want map[string]check.Outcome // by the direction
 		root bool
 	}{
 		"both ways are cut":            {wire.Movement{Over: 4, Sent: 592}, wire.Movement{Over: 5, Sent: 192}, map[string]check.Outcome{"A→B": check.Fail, "B→A": check.Inconclusive}, true},
@@ -675,10 +672,10 @@ func TestDiagnoseBelievesBothGatewaysOfTheirSilence(t *testing.T) {
 	}
 }
 
-// A server refuses the handshakes of a client whose clock was set back, and says nothing.
+// A server refuses the handshakes of a client whose clock was set back, without an answer.
 func TestAClientsClockThatIsBehindIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
-		client, server time.Duration // ahead of this machine
+		client, server time.Duration // how far the clocks are ahead of this machine's
 		want           bool
 	}{
 		"the client's is behind": {-25 * time.Second, 5 * time.Second, true},
@@ -706,8 +703,8 @@ func TestAClientsClockThatIsBehindIsNamed(t *testing.T) {
 	}
 }
 
-// Where no range is left for a peer, the operator says why, and the check what to do. The message of an
-// operator of an earlier release, which says both, is shown as it is.
+// If no range is left for a peer, the operator gives the reason, and the check the advice. The message of an
+// earlier release's operator, which contains both, is shown unchanged.
 func TestARangeThatIsNotGivenSaysWhy(t *testing.T) {
 	for _, message := range []string{"no free prefix", "no free prefix; give the operator more ranges: liqo-tui install --pools"} {
 		pair := flowtest.NewPair()
@@ -727,7 +724,7 @@ func TestARangeThatIsNotGivenSaysWhy(t *testing.T) {
 	}
 }
 
-// Without a look at how Cilium enforces policies, no policy is no proof.
+// Without policies, pods may still be cut off, unless Cilium's mode is known to allow this traffic.
 func TestAHiddenModeOfCiliumIsNotTheDefault(t *testing.T) {
 	for mode, want := range map[string]check.Outcome{"": check.Pass, "default": check.Pass, "never": check.Pass, "always": check.Inconclusive, policy.HiddenMode: check.Inconclusive} {
 		pair := flowtest.NewPair()
@@ -740,7 +737,7 @@ func TestAHiddenModeOfCiliumIsNotTheDefault(t *testing.T) {
 	}
 }
 
-// The operator says which ranges it lacks, and the check has the command for this cluster.
+// The operator reports the missing ranges, and the check gives the command for this cluster.
 func TestRangesThatInstallHasToStateAreInTheAdvice(t *testing.T) {
 	pair := flowtest.NewPair()
 	connectPair(t, pair)
@@ -759,8 +756,8 @@ func TestRangesThatInstallHasToStateAreInTheAdvice(t *testing.T) {
 	}
 }
 
-// A node port masquerades what it passes on, so the gateway may hear its client from a node or a pod
-// of its own cluster: no firewall has to let that address through.
+// A node that forwards a packet to a node port may replace its source. So the gateway may see a node or a pod
+// of its own cluster as its client, and no firewall rule is needed for that address.
 func TestNoRuleCallsTheServersOwnAddressTheClients(t *testing.T) {
 	pair := flowtest.NewPair()
 	connectPair(t, pair)

@@ -14,7 +14,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows/flowtest"
 )
 
-// What has to be open is what the client dials, and what nodes send to their own gateway.
+// Firewalls have to allow the traffic from the client to the server, from nodes to their own gateway, and from
+// nodes to their pods.
 func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
 	pair := flowtest.NewPair()
 	connectPair(t, pair)
@@ -23,7 +24,7 @@ func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
 		return flows.NodeFacts{Internal: []netip.Addr{netip.MustParseAddr(address)}}
 	}
 	f.Sides[flows.A].Nodes = []flows.NodeFacts{node("172.18.0.2"), node("172.18.0.3")}
-	f.Sides[flows.B].Nodes = []flows.NodeFacts{node("172.18.0.20")} // nobody to send to
+	f.Sides[flows.B].Nodes = []flows.NodeFacts{node("172.18.0.20")} // one node has no other node to send to
 	open, failed := check.Openings(f)
 	if len(failed) > 0 {
 		t.Fatal(text(failed))
@@ -39,7 +40,7 @@ func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
 	if diff := cmp.Diff(want, open); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	f.Sides[flows.A].Software = flows.Liqo // which has its own ways
+	f.Sides[flows.A].Software = flows.Liqo // Liqo has a fabric of its own
 	if open, _ := check.Openings(f); len(open) != 2 || open[1].Device != forwarded("milan").Device {
 		t.Errorf("got %+v, want the tunnel, and what milan's nodes forward", open)
 	}
@@ -60,12 +61,13 @@ func TestWhatFirewallsHaveToLetThrough(t *testing.T) {
 	}
 }
 
-// A node's own filter can cut off its pods while gateways and nodes reach each other.
+// forwarded returns the opening for a node's own packet filter, which can cut off its pods although gateways
+// and nodes reach each other.
 func forwarded(id string) check.Opening {
 	return check.Opening{From: "the device liqo-fabric of each node of " + id, To: "pods on this node", Protocol: "all", Device: "liqo-fabric", For: "a node's own packet filter (firewalld, ufw, a FORWARD policy)"}
 }
 
-// What is so at both ends is said once.
+// A result that is the same at both ends is shown once.
 func TestBothEndsAreToldOfTogether(t *testing.T) {
 	lossy := check.Result{ID: check.PacketLoss, Sides: []flows.Side{flows.A}, State: check.Warn, Summary: "13% are lost"}
 	same, other, way := lossy, lossy, lossy

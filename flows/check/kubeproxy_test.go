@@ -10,7 +10,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Milan's gateway is dialled at the address of node milan-1.
+// The client dials milan's gateway at the address of node milan-1.
 func TestADeadKubeProxyIsTheCauseWhereTheClientDials(t *testing.T) {
 	pair := flowtest.NewPair()
 	connectPair(t, pair)

@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// largePair are two clusters that could be connected, with many nodes each.
+// largePair returns the facts of two clusters with many nodes each, which can be connected.
 func largePair(nodes int) (f flows.Facts) {
 	for side := range f.Sides {
 		c := &f.Sides[side]
@@ -27,8 +27,8 @@ func largePair(nodes int) (f flows.Facts) {
 	return f
 }
 
-// The wizard makes these checks at each key and each tick. It takes 0.1 s with 10,000 nodes. To compare
-// each node with each of the other cluster took 6 s.
+// The wizard makes these checks at each key and each tick. They take 0.1 s with 10,000 nodes. A comparison of
+// each node with each node of the other cluster took 6 s.
 func TestLargeClustersAreCheckedAtOnceInShortLines(t *testing.T) {
 	p := flows.Defaults()
 	p.ServiceType = "NodePort"
@@ -53,7 +53,8 @@ func TestLargeClustersAreCheckedAtOnceInShortLines(t *testing.T) {
 	}
 }
 
-// kube-proxy masquerades packets to a node port: a firewall's rule for its address opens nothing.
+// kube-proxy replaces the source of packets to a node port by the node's address. A firewall rule for that
+// address would open nothing.
 func TestAServersOwnNodeIsNotWhereTheClientIs(t *testing.T) {
 	server := largePair(1).Sides[0]
 	server.Networks.Pod = []networkingv1beta1.CIDR{"10.244.0.0/16"}

@@ -13,7 +13,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// leftover is an object that an earlier connection has left behind, with advice.
+// leftover is an object of an earlier connection, with advice.
 type leftover struct {
 	object, why string
 	fix         command.Hint

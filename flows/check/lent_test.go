@@ -22,7 +22,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// lentPair are rome, which uses resources of milan, and milan, with one namespace offloaded.
+// lentPair returns the facts of rome, which uses resources of milan, and of milan. One namespace is offloaded.
 func lentPair(t *testing.T) flows.Facts {
 	t.Helper()
 	pair := flowtest.LiqoPair()
@@ -59,8 +59,7 @@ func TestAPeeringThatIsFinePasses(t *testing.T) {
 	}
 }
 
-// Clusters that are only connected have nothing to check of it, nor has one without rights
-// to see any.
+// There are no checks of lending for clusters that are only connected, and for users who may not see lending.
 func TestNothingIsSaidOfLendingWhereThereIsNone(t *testing.T) {
 	pair := flowtest.NewPair()
 	flowtest.MustRun(t, pair, flowtest.Connect(flowtest.NodePort()))
@@ -86,8 +85,8 @@ func TestWhatIsWrongWithAPeeringIsNamed(t *testing.T) {
 		edit  func(rome, milan *lending.Facts)
 		id    flows.Code
 		state check.Outcome
-		says  string // of the summary
-		fix   string // of what helps
+		says  string // a part of the summary
+		fix   string // a part of the advice
 	}{
 		"the Tenant is refused": {
 			edit: func(_, m *lending.Facts) {
@@ -215,7 +214,7 @@ func TestWhatIsWrongWithAPeeringIsNamed(t *testing.T) {
 	}
 }
 
-// While no packets pass, the tunnel is what is wrong, and not the node.
+// While the tunnel is down, the tunnel is the root cause, and not the node.
 func TestANodeWithoutANetworkIsNotTheCause(t *testing.T) {
 	f := lentPair(t)
 	f.Sides[flows.A].Lending.Members[0].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue}}
@@ -229,8 +228,8 @@ func TestANodeWithoutANetworkIsNotTheCause(t *testing.T) {
 	}
 }
 
-// What is left on the provider is named with the command that removes it, and nothing passes that nobody
-// has looked at.
+// Unowned objects on the provider are named with the command that removes them. The check does not pass if it
+// can't see all of them.
 func TestLeftoversAreNamed(t *testing.T) {
 	condition := func(status corev1.ConditionStatus, message string) func(rome, milan *lending.Facts) {
 		return func(rome, _ *lending.Facts) {

@@ -7,7 +7,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// A diagnosis that was opened long ago does not judge by what moved since then.
+// A screen that was opened long ago compares with a recent observation, not with its first one.
 func TestADiagnosisComparesWithARecentLook(t *testing.T) {
 	start := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	var l Looks

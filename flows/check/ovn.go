@@ -46,8 +46,8 @@ func (in preflight) gatewayMode(side flows.Side) Result { return gatewayMode(in.
 
 func (in diagnosis) gatewayMode(side flows.Side) Result { return gatewayMode(in.facts, side) }
 
-// withoutOVN reports whether a result is of [gatewayMode], and says nothing: OVN-Kubernetes is not there, or nodes
-// may not be read. Before a connection, LT-P008 says the latter.
+// withoutOVN reports whether a result is an empty one of [gatewayMode]: OVN-Kubernetes is not there, or nodes
+// may not be read. Before a connection, LT-P008 reports that nodes may not be read.
 func withoutOVN(r Result) bool {
 	return (r.ID == flows.CodeGatewayMode || r.ID == PodsWay) && (r.State == Pass || r.State == Skipped)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// With a shared gateway of OVN-Kubernetes, packets to peers leave the cluster past our agents, unencrypted. Both
-// catalogues judge the same nodes.
+// With a shared gateway of OVN-Kubernetes, packets to peers don't use our agents' routes, and leave the
+// cluster unencrypted. Both catalogues judge the same nodes.
 func TestAGatewayPastTheNodesRoutesIsFound(t *testing.T) {
 	const shared, local = `{"default":{"mode":"shared","next-hops":["192.0.2.1"]}}`, `{"default":{"mode":"local"}}`
 	for name, c := range map[string]struct {
@@ -69,7 +69,7 @@ func TestAGatewayPastTheNodesRoutesIsFound(t *testing.T) {
 	}
 }
 
-// A node that runs none of our programs has no pods that reach a peer.
+// Pods on a node without our programs reach no peer, so the node's mode does not matter.
 func TestExcludedNodesNeedNoGatewayMode(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.B.Be(func(f *flows.ClusterFacts) {
@@ -83,8 +83,8 @@ func TestExcludedNodesNeedNoGatewayMode(t *testing.T) {
 	}
 }
 
-// Nothing is applied where packets would leave in clear, also where the plan installs the operator. The operator
-// alone sends no packets, and a connection can be removed all the same.
+// If packets would leave the cluster unencrypted, no plan for a connection applies anything, also if it
+// installs the operator. An installation alone and the removal of a connection are allowed.
 func TestSharedGatewaysStopBeforeAnythingIsApplied(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.B.Be(func(f *flows.ClusterFacts) {

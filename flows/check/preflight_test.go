@@ -49,8 +49,7 @@ func node(name, internal, external string) flows.NodeFacts {
 	return n
 }
 
-// Liqo's gateways whose pings are switched off say Connected, and have measured
-// nothing.
+// Liqo's gateways with pings switched off report Connected, but have measured nothing.
 func TestAConnectionThatNobodyMeasuresIsNoProofOfReach(t *testing.T) {
 	pair := flowtest.NewPair()
 	connectPair(t, pair)
@@ -67,8 +66,7 @@ func TestAConnectionThatNobodyMeasuresIsNoProofOfReach(t *testing.T) {
 	}
 }
 
-// Nodes in one network, or load balancers that got addresses, are a good sign, and no
-// packet has passed.
+// Nodes in one network, or load balancers with addresses, are a good sign, but no proof that packets pass.
 func TestAnAddressIsNoPacket(t *testing.T) {
 	pair := flowtest.NewPair()
 	f := factsOf(pair)
@@ -194,8 +192,7 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-// A failed check and a failed step are the same thing: what the plan refuses,
-// the checks fail for, and the other way round.
+// A check fails for each reason for which the plan is refused, and only for such reasons.
 func TestThePlanRefusesWhatFails(t *testing.T) {
 	for name, breakIt := range map[string]func(*flows.ClusterFacts){
 		"nothing": func(*flows.ClusterFacts) {},
@@ -269,7 +266,7 @@ func TestOverlapsAreSymmetric(t *testing.T) {
 	}
 }
 
-// What is predicted before is what the operator decides.
+// The operator decides as predicted.
 func TestViewsArePredicted(t *testing.T) {
 	pair := flowtest.NewPair()
 	for _, c := range []*flowtest.Cluster{pair.A, pair.B} {
@@ -293,7 +290,8 @@ func TestViewsArePredicted(t *testing.T) {
 	}
 }
 
-// What an account of the peer's admin says draws nobody's traffic, also where it is free.
+// A range from the account of a peer's admin is remapped, even if it is free, so that it can't attract other
+// traffic.
 func TestWhatAPeersAccountSaysIsPredictedRemapped(t *testing.T) {
 	for _, account := range []bool{false, true} {
 		pair := flowtest.NewPair()
@@ -313,14 +311,14 @@ func TestWhatAPeersAccountSaysIsPredictedRemapped(t *testing.T) {
 	}
 }
 
-// Liqo has pools and rules of its own: what ours would choose is not what it will.
+// Liqo has its own pools and rules, so our operator's choice does not predict Liqo's.
 func TestWhatLiqoChoosesIsNotPredicted(t *testing.T) {
 	pair := flowtest.NewPair()
 	pair.A.Be(func(f *flows.ClusterFacts) { f.Software = flows.Liqo })
 	r := find(t, check.Preflight(nodePort(), factsOf(pair), [2]*rights.Review{}), check.Overlaps)
 	for _, want := range []string{
 		"rome will see milan's pods 10.244.0.0/16 as a range that Liqo chooses", "rome will see milan's external 10.70.0.0/16 as a range that Liqo chooses",
-		"milan will probably see rome's pods 10.244.0.0/16 as 2", // of ours it is
+		"milan will probably see rome's pods 10.244.0.0/16 as 2", // the choice of our operator is predicted
 	} {
 		if !slices.ContainsFunc(r.Evidence, func(line string) bool { return strings.HasPrefix(line, want) }) {
 			t.Errorf("evidence %q: want a line that begins with %q", r.Evidence, want)
@@ -381,7 +379,7 @@ func find(t *testing.T, results []check.Result, id flows.Code) check.Result {
 
 func cidrs(text ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR { return text }
 
-// What works is no leftover, wherever it is: only what is dead beside it.
+// The objects of a second tunnel are leftovers only if the tunnel does not work.
 func TestNothingOfATunnelThatWorksIsALeftover(t *testing.T) {
 	p := flowtest.NewPair()
 	connectPair(t, p)

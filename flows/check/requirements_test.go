@@ -76,8 +76,8 @@ func TestWhatAClusterNeedsIsCheckedBefore(t *testing.T) {
 	}
 }
 
-// What an API server refuses of the plan is a finding of its side; what it does not, and
-// what nobody asked, is none.
+// A side has a finding if its API server refuses an object of the plan. It has none if the API server accepts
+// the objects, or was not asked.
 func TestWhatPoliciesRefuseIsAFinding(t *testing.T) {
 	f := factsOf(flowtest.NewPair())
 	reviews := [2]*rights.Review{{User: "ada"}, {User: "ada"}}
@@ -113,8 +113,8 @@ func TestWhatPoliciesRefuseIsAFinding(t *testing.T) {
 	}
 }
 
-// Nothing is applied where no gateway can run, whichever command would make one. What
-// there is can be removed all the same.
+// If no gateway can run on a cluster, connect, init and install apply nothing. A connection can still be
+// removed.
 func TestOldKernelsStopBeforeAnythingIsApplied(t *testing.T) {
 	pair := flowtest.NewPair()
 	old := func(f *flows.ClusterFacts) { f.Nodes = []flows.NodeFacts{machine("m1", "4.18.0-513.el8", 0, 0)} }
@@ -137,8 +137,8 @@ func TestOldKernelsStopBeforeAnythingIsApplied(t *testing.T) {
 	}
 }
 
-// The releases that the check calls tested are those that the tests run: the lab's, and
-// the other API servers'.
+// The check calls those releases tested that the tests run: the lab's release, and those of the other API
+// servers.
 func TestTheTestedReleasesAreThose(t *testing.T) {
 	minors, err := filepath.Glob("../../testdata/kubernetes/1.*")
 	if err != nil {
@@ -165,7 +165,7 @@ func TestTheTestedReleasesAreThose(t *testing.T) {
 	}
 }
 
-// What nobody asked for follows from the clusters: the plan says so, with the reason.
+// The plan chooses settings that the admin left out by the clusters' facts, and says why.
 func TestWhatFactsDecideUnasked(t *testing.T) {
 	at := func(internal, external string) []flows.NodeFacts {
 		return []flows.NodeFacts{node("n1", internal, external)}

@@ -52,8 +52,8 @@ func (r Result) OfServices() bool {
 	return slices.ContainsFunc(append(exchangeChecks(), serviceChecks()...), func(d definition[diagnosis]) bool { return d.id == r.ID })
 }
 
-// AsksNames returns the questions about names of imported Services; none where no gateway exchanges Services.
-// There may be more of them once these are answered.
+// AsksNames returns the questions about names of imported Services; none if no gateway exchanges Services. The
+// answers may lead to further questions.
 func AsksNames(f flows.Facts) (asks []flows.Question) {
 	in := inputs(f, nil)
 	for _, side := range []flows.Side{flows.A, flows.B} {
@@ -72,7 +72,7 @@ func AsksServices(f flows.Facts) []flows.Question {
 	return service.Asks(types.NamespacedName{}, flows.A, flows.B)
 }
 
-// shared is what one cluster has of Services by name. It is empty if nobody has asked.
+// shared has one cluster's view of Services by name. It is empty if the questions were not asked.
 type shared struct {
 	view services.View
 	rows []services.Row
@@ -115,7 +115,7 @@ func (in diagnosis) bothExchange(flows.Side) Result {
 		command.Hintf("if they are to share Services: %s", c.Ours("install", "--services")))
 }
 
-// exportsArrive judges by the reports of both gateways whether side reads what the other cluster exports.
+// exportsArrive judges by the reports of both gateways whether side reads the other cluster's exports.
 func (in diagnosis) exportsArrive(side flows.Side) Result {
 	me, other := in.cluster(side), in.cluster(side.Other())
 	mine, theirs := in.peers[side].ServicesReport(), in.peers[side.Other()].ServicesReport()
@@ -281,8 +281,8 @@ func (in diagnosis) namesServed(side flows.Side) Result {
 	return pass("the DNS server runs, and the cluster's DNS forwards to it")
 }
 
-// exportersMeet finds names that the other cluster and a third one export, which are not connected with each
-// other. Pods of the one don't reach the endpoints of the other, although this cluster reaches both.
+// exportersMeet finds names that the other cluster and a third one export although these two are not
+// connected. Pods of each don't reach the endpoints of the other, although this cluster reaches both.
 func (in diagnosis) exportersMeet(side flows.Side) Result {
 	other, found := in.cluster(side.Other()), in.shared[side].view.Found
 	if !found.Copies.Read {

@@ -26,7 +26,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// sharing are rome and milan, connected. Both have the namespace shop, and rome exports its Service web.
+// sharing returns rome and milan, connected. Both have the namespace shop, and rome exports its Service web.
 func sharing(t *testing.T) *flowtest.Pair {
 	t.Helper()
 	p := flowtest.NewPair()
@@ -51,12 +51,12 @@ func sharing(t *testing.T) *flowtest.Pair {
 		return service.Export(service.ExportParams{Name: types.NamespacedName{Namespace: "shop", Name: "web"}}, f)
 	}))
 	p.Settle()
-	p.Advance(15 * time.Second) // until the gateways have reported what they have received
+	p.Advance(15 * time.Second) // until the gateways have reported the received exports
 	p.Settle()
 	return p
 }
 
-// asked are the facts with the answers that the command check asks for.
+// asked returns the facts with the answers to all questions of the command check.
 func asked(t *testing.T, p *flowtest.Pair) flows.Facts {
 	t.Helper()
 	f, answers := flowtest.Facts(p), engine.Answers{Now: p.Now}
@@ -104,7 +104,7 @@ func TestServicesThatAreFinePass(t *testing.T) {
 	}
 }
 
-// Clusters that exchange no Services are not asked for any, and nothing is said of them.
+// Clusters that exchange no Services are not asked about Services, and have no results about them.
 func TestNothingIsSaidOfServicesWhereThereAreNone(t *testing.T) {
 	p := flowtest.NewPair()
 	flowtest.MustRun(t, p, flowtest.Connect(flowtest.NodePort()))
@@ -219,7 +219,7 @@ func TestWhatIsWrongWithServicesIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := sharing(t)
-			if name == "exporters do not meet" { // then turin is a peer of milan
+			if name == "exporters do not meet" { // turin is a peer of milan, and not of rome
 				c := flowtest.Facts(p).End(flows.B).Configuration.DeepCopy()
 				c.APIVersion, c.Kind = networkingv1beta1.GroupVersion.String(), networkingv1beta1.ConfigurationKind
 				c.Namespace, c.Name, c.Labels[wire.LabelRemoteCluster], c.ManagedFields = wire.TenantNamespaceName("turin"), "turin", "turin", nil

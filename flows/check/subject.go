@@ -6,7 +6,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 )
 
-// subjects are what checks are about, each with its first code. They are in the order of codes.
+// subjects are the subjects of checks, each with its first code, in the order of codes.
 var subjects = []struct {
 	first flows.Code
 	name  string

@@ -18,8 +18,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// What pods have tried before a connection is judged together with the rest; here
-// are the findings that it decides.
+// The goldens contain the findings that the trials of test pods before a connection decide.
 func TestTrialsAreJudged(t *testing.T) {
 	installs := func(p *flows.Params) {
 		i, err := install.New(render.InstallParams{ClusterID: "milan", Image: "registry.example.org/liqo-gateway:v1"})
@@ -87,7 +86,7 @@ func TestTrialsAreJudged(t *testing.T) {
 	}
 }
 
-// Where nothing was tried, nobody is told of it.
+// Without a trial, there is no finding about it.
 func TestWhatNobodyTriedIsNoFinding(t *testing.T) {
 	if got := text(check.Preflight(nodePort(), factsOf(flowtest.NewPair()), [2]*rights.Review{})); strings.Contains(got, "LT-P009") || strings.Contains(got, "LT-P022") {
 		t.Errorf("got %s", got)

@@ -12,8 +12,7 @@ import (
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
 
-// Whatever the gateways say, and whenever they said it: no check passes for what nobody
-// has measured.
+// With any reports of the gateways, of any age, no check passes for something that was not measured.
 func TestNoCheckPassesForWhatWasNotMeasured(t *testing.T) {
 	pair := flowtest.NewPair()
 	connectPair(t, pair)

@@ -14,14 +14,14 @@ import (
 	"github.com/liqo-tui/liqo-tui/render"
 )
 
-// None, not read and may not be read are three things.
+// "None", "not read" and "may not be read" are three different results.
 func TestNoWarningsPassesOnlyIfSomebodyHasAsked(t *testing.T) {
 	pair := flowtest.NewPair()
 	connectPair(t, pair)
 	warnings := func(change func(*flows.ClusterFacts)) check.Result {
 		f := factsOf(pair)
 		change(&f.Sides[flows.A])
-		return find(t, check.Diagnose(f, nil), check.Warnings) // of A
+		return find(t, check.Diagnose(f, nil), check.Warnings) // the result for A
 	}
 	for name, c := range map[string]struct {
 		read    map[string]string
@@ -44,7 +44,7 @@ func TestNoWarningsPassesOnlyIfSomebodyHasAsked(t *testing.T) {
 	}
 }
 
-// What a user may not see is not said to be missing.
+// No check calls an object missing if the user may not see it.
 func TestWhatMayNotBeReadIsNotMissing(t *testing.T) {
 	pair := flowtest.NewPair()
 	connectPair(t, pair)
@@ -70,7 +70,7 @@ func TestWhatMayNotBeReadIsNotMissing(t *testing.T) {
 	}
 }
 
-// Before a connection, too: and nothing is installed beside what can't be seen.
+// The same holds before a connection. Nothing is installed if an existing installation could be hidden.
 func TestWhatMayNotBeReadIsNotInstalledOver(t *testing.T) {
 	hidden := func(f *flows.ClusterFacts) { f.Software, f.ManagersHidden = flows.NoSoftware, true }
 	for name, c := range map[string]struct {
@@ -104,7 +104,7 @@ func TestWhatMayNotBeReadIsNotInstalledOver(t *testing.T) {
 	}
 }
 
-// A gateway that may not be seen may have the port: not the one of this connection, which is there.
+// A hidden gateway may have the port. If this connection's own gateway has it, no other one can.
 func TestANodePortIsFreeIfAllGatewaysAreSeen(t *testing.T) {
 	pair := flowtest.NewPair()
 	p := nodePort()
@@ -138,7 +138,7 @@ func TestANodePortIsFreeIfAllGatewaysAreSeen(t *testing.T) {
 	}
 }
 
-// bare is a cluster on which nothing is installed.
+// bare removes everything that is installed on a cluster.
 func bare(f *flows.ClusterFacts) {
 	f.Software, f.HasCRDs, f.ID, f.Networks = flows.NoSoftware, false, "", render.Networks{}
 }
@@ -164,7 +164,7 @@ func TestNothingPassesBecauseThePlanIsBlocked(t *testing.T) {
 			t.Errorf("%s: got %s %q, want inconclusive", id, r.State, r.Summary)
 		}
 	}
-	// A node port that is taken fails the plan alone.
+	// If a node port is outside of the range, only the plan fails.
 	pair = flowtest.NewPair()
 	connectPair(t, pair)
 	p := nodePort()
@@ -204,7 +204,7 @@ func TestAdmissionPassesOnlyForWhatWasTried(t *testing.T) {
 	}
 }
 
-// What is wrong with one cluster, or with the choice of two, says nothing good of another.
+// A failure of one cluster, or of the choice of clusters, hides no failure of another one.
 func TestAnotherFailureHidesNone(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*flows.Facts)
@@ -244,7 +244,7 @@ func TestAnotherFailureHidesNone(t *testing.T) {
 	}
 }
 
-// What is suggested is not warned of.
+// The check does not warn about the suggested MTU.
 func TestTheSuggestedMTUIsNotWarnedOf(t *testing.T) {
 	for name, change := range map[string]func(*flows.ClusterFacts){
 		"nothing is installed": bare,

@@ -31,9 +31,9 @@ import (
 	"github.com/liqo-tui/liqo-tui/render/peering"
 )
 
-// A hiding is a reason that facts lack something: a right that the user does not have, a question that nobody has
-// asked, or a program that does not report it. hide removes it from the facts. It changes no memory that other
-// facts share.
+// A hiding is a reason that facts lack something: a missing right of the user, a question that nobody has
+// asked, or a program that does not report it. hide removes it from the facts, without a change of memory that
+// other facts share.
 type hiding struct {
 	name string
 	hide func(f *flows.Facts, side flows.Side)
@@ -42,8 +42,8 @@ type hiding struct {
 // places reports whether the objects of a namespace may be listed.
 type places func(namespace string) bool
 
-// made removes the facts that follow from the objects of a watch in the other places. It has a
-// function for each watch of a kind in [kinds.All] that a user may lack, in the order of the table.
+// made has, by kind, a function for each watch in [kinds.All] for which a user may lack the right, in the
+// order of the table. The function removes the facts from objects that may not be listed.
 var made = map[string][]func(*flows.ClusterFacts, places){
 	"Namespace": {func(f *flows.ClusterFacts, in places) {
 		f.Namespaces = kept(f.Namespaces, func(o *corev1.Namespace) bool { return in(o.Name) })
@@ -87,12 +87,12 @@ var made = map[string][]func(*flows.ClusterFacts, places){
 	}},
 	"Service": {
 		func(f *flows.ClusterFacts, _ places) {
-			f.LoadBalancers, f.UsedPorts = flows.LoadBalancerFacts{}, nil // those of type NodePort may be listed
+			f.LoadBalancers, f.UsedPorts = flows.LoadBalancerFacts{}, nil // Services of type NodePort may still be listed
 		},
 		func(f *flows.ClusterFacts, _ places) { f.UsedPorts = nil },
 	},
 	"Network": {func(f *flows.ClusterFacts, _ places) {
-		f.Taken = nil // those of the installation may be listed
+		f.Taken = nil // the installation's Networks may still be listed
 	}},
 	"WgGatewayServerTemplate": {func(f *flows.ClusterFacts, _ places) { f.Templates = nil }},
 	"WgGatewayClientTemplate": {func(f *flows.ClusterFacts, _ places) { f.Templates = nil }},
@@ -138,7 +138,7 @@ func hidings(t *testing.T) (all []hiding) {
 		i := 0
 		for _, w := range k.Watches {
 			if w.For != kinds.Connections && w.For != kinds.LendingShown || w.For == kinds.Connections && !w.Optional && w.Narrow != kinds.ToTenant && k.Kind != "Network" {
-				continue // without the right to list these, the cluster has a Problem
+				continue // without this right, the cluster has a Problem
 			}
 			if i >= len(made[k.Kind]) {
 				t.Fatalf("%s, watch %d: what facts are made from it?", k.Kind, i)
@@ -166,7 +166,7 @@ func hidings(t *testing.T) (all []hiding) {
 					}
 					remove(c, may)
 					switch {
-					case w.For.Lending() && (hidden || k.Kind == "Pod"): // as package kube notes it
+					case w.For.Lending() && (hidden || k.Kind == "Pod"): // as in package kube
 						c.Lending.Hidden = maps.Clone(c.Lending.Hidden)
 						if c.Lending.Hidden == nil {
 							c.Lending.Hidden = map[string]bool{}
@@ -267,8 +267,8 @@ func hidings(t *testing.T) (all []hiding) {
 	return all
 }
 
-// unsaidIsGood are the fields of reports with a problem or its details, and with limits: programs that don't report
-// one have none.
+// unsaidIsGood are the fields of reports that contain a problem, its details or a limit. If they are missing,
+// there is no problem and no limit.
 var unsaidIsGood = []string{"Problem", "Unfit", "More", "Allow"}
 
 // reported changes the reports of a side's gateways.
@@ -307,7 +307,7 @@ func (w world) judge() map[string]check.Result {
 	return all
 }
 
-// passesNoMore hides facts, one hiding at a time. No check may pass then that does not pass when it sees all.
+// passesNoMore applies one hiding at a time. With it, no check may pass that does not pass with all facts.
 func passesNoMore(t *testing.T, what string, w world, of []hiding, sides ...flows.Side) {
 	t.Helper()
 	if len(of) == 0 {
@@ -328,7 +328,7 @@ func passesNoMore(t *testing.T, what string, w world, of []hiding, sides ...flow
 	}
 }
 
-// rich is a connection about which everything is known.
+// rich returns a connection about which everything is known.
 func rich(t *testing.T) world {
 	t.Helper()
 	pair := flowtest.NewPair()
@@ -370,7 +370,7 @@ func rich(t *testing.T) world {
 	return world{f, &p}
 }
 
-// lends is a consumer and its provider, of which everything is known.
+// lends returns a consumer and its provider, about which everything is known.
 func lends(t *testing.T) world {
 	t.Helper()
 	f := lentPair(t)
@@ -387,7 +387,7 @@ func lends(t *testing.T) world {
 	return world{f, nil}
 }
 
-// others are values of types, besides the zero value and those that each makes.
+// others are further values of types, in addition to the zero value and the values from each.
 var others = map[reflect.Type][]any{
 	reflect.TypeFor[wire.KubeProxy]():                           {wire.KubeProxySilent},
 	reflect.TypeFor[flows.GatewayMode]():                        {flows.SharedGateway, flows.LocalGateway},
@@ -409,10 +409,10 @@ var others = map[reflect.Type][]any{
 	reflect.TypeFor[wire.PodRanges]():                           {wire.PodRanges{Outside: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")}}, wire.PodRanges{Inside: true, Outside: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")}}},
 }
 
-// pointless are the fields that no check reads, or that make a situation which can't be.
+// pointless are the fields that no check reads, and fields whose change would make an impossible situation.
 var pointless = []string{"TypeMeta", "ManagedFields", "GenerateName", "SelfLink", "DeletionGracePeriodSeconds", "Generation", "CreationTimestamp", "ResourceVersion", "Namespace", "Software"}
 
-// each calls do for each other value of v and of what is in it. v has the other value meanwhile.
+// each changes v, and then each value inside of v, to other values, and calls do after each change.
 func each(v reflect.Value, at string, do func(at string)) {
 	try := func(value reflect.Value) {
 		old := reflect.New(v.Type()).Elem()
@@ -513,8 +513,8 @@ func each(v reflect.Value, at string, do func(at string)) {
 	}
 }
 
-// A check that could not look never passes. Each fact of two pairs of clusters takes other values, so that checks
-// warn and fail. None of them may pass when the fact is hidden.
+// A check never passes because it could not look. Each fact of two pairs of clusters takes other values, so
+// that checks warn and fail. None of them may pass when the fact is hidden.
 func TestNoCheckPassesForWhatItDoesNotSee(t *testing.T) {
 	all := hidings(t)
 	part, turn := sample.Of(8, 1), int(sample.Seed(t))
