@@ -12,7 +12,7 @@ import (
 func TestADefinitionOfAnotherProgramIsUsableIfItHasWhatWeNeed(t *testing.T) {
 	type definition = apiextensionsv1.CustomResourceDefinition
 	schema := func(d *definition) *apiextensionsv1.JSONSchemaProps { return d.Spec.Versions[0].Schema.OpenAPIV3Schema }
-	// change a field of the spec: maps hold values
+	// spec calls edit with the fields of the spec. The map holds values, so edit has to store changed fields.
 	spec := func(d *definition, edit func(map[string]apiextensionsv1.JSONSchemaProps)) {
 		edit(schema(d).Properties["spec"].Properties)
 	}

@@ -130,7 +130,7 @@ func TestExamplesDifferInWhatTheyShow(t *testing.T) {
 		}
 		u = u.DeepCopy()
 		u.SetName(e.name)
-		u.SetLabels(nil) // which say that it came with the installation, and goes with it
+		u.SetLabels(nil) // the labels would make the template a part of the installation
 		spec, _, err := unstructured.NestedMap(u.Object, "spec", "template", "spec")
 		if err == nil {
 			err = e.edit(spec)

@@ -381,17 +381,17 @@ func operatorObjects(p InstallParams, pods *ProgramSettings) ([]wire.Object, err
 			for _, s := range pods.ForGateway().ImagePullSecrets {
 				names = append(names, s.Name)
 			}
-			if o.Name == wire.OperatorName+"-home" && len(names) > 0 { // it copies pull secrets to the namespaces of gateways. Without names, the right would be for all Secrets
+			if o.Name == wire.OperatorName+"-home" && len(names) > 0 { // the operator copies pull secrets to the namespaces of gateways. Without names, the right would be for all Secrets
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: names, Verbs: []string{"get"}})
 			}
-			if o.Name == wire.OperatorName+"-home" && p.Peering.Provides() { // it makes the IP object by which consumers reach the proxy of the API server
+			if o.Name == wire.OperatorName+"-home" && p.Peering.Provides() { // the operator makes the IP object by which consumers reach the proxy of the API server
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{"ipam.liqo.io"}, Resources: []string{"ips"}, Verbs: []string{"create", "patch", "delete"}})
 			}
 		case *rbacv1.ClusterRole:
-			if o.Name == wire.PeeringAccessName && p.Peering.Provides() { // it makes the quotas that limit a consumer's objects
+			if o.Name == wire.PeeringAccessName && p.Peering.Provides() { // the operator makes the quotas that limit a consumer's objects
 				o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"resourcequotas"}, Verbs: []string{"get", "create", "patch", "delete"}})
 			}
-			if o.Name == wire.PeeringAccessName && p.Peering.Consumes() { // it makes the Deployments of virtual kubelets
+			if o.Name == wire.PeeringAccessName && p.Peering.Consumes() { // the operator makes the Deployments of virtual kubelets
 				write := []string{"create", "patch", "delete"}
 				o.Rules = append(o.Rules,
 					rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: write},

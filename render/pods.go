@@ -84,7 +84,7 @@ func (s *ProgramSettings) remember(d *appsv1.Deployment) error {
 func rememberedPods(d *appsv1.Deployment) *ProgramSettings {
 	text, ok := d.Annotations[annotationPods]
 	s, err := ParsePods([]byte(text))
-	if !ok || err != nil { // nobody has written it, or another release has
+	if !ok || err != nil { // there are no settings, or another release has written them
 		return nil
 	}
 	return s

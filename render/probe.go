@@ -53,7 +53,7 @@ type ProbeCall struct {
 	HTTP bool `json:"http,omitempty"`
 }
 
-// URL is what the request is for: a URL, or host:port.
+// URL returns the target of the request: a URL, or host:port.
 func (c ProbeCall) URL() string {
 	switch address := net.JoinHostPort(c.Host, fmt.Sprint(c.Port)); {
 	case !c.HTTP:
@@ -67,7 +67,7 @@ func (c ProbeCall) URL() string {
 
 // ProbeCallResult is the result of [ProbeCall].
 type ProbeCallResult struct {
-	Address string `json:"address,omitempty"` // to which the last request went; "" if the name has none
+	Address string `json:"address,omitempty"` // of the last request; "" if the name has no address
 	Micros  int64  `json:"micros,omitempty"`  // from the request to the answer
 	Status  int    `json:"status,omitempty"`  // of HTTP
 	// Problem is the reason that there is no answer; "" if there is one.

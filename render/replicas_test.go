@@ -23,7 +23,7 @@ func TestPodsThatShareATunnelAreNotAllActive(t *testing.T) {
 		t.Fatalf("got %v replicas, want 2", d.Spec.Replicas)
 	}
 	render.ShareTunnel(d)
-	render.ShareTunnel(d) // as each time that the operator looks
+	render.ShareTunnel(d) // the operator calls this at each reconciliation
 	pod := d.Spec.Template
 	if _, ok := pod.Labels[wire.LabelActive]; ok || s.Spec.Selector[wire.LabelActive] != "true" {
 		t.Errorf("pods are labelled %v and the Service selects %v: want none until one holds the tunnel", pod.Labels, s.Spec.Selector)
