@@ -80,7 +80,7 @@ func (s Status) Mute(now, handshake time.Time) bool {
 type Watchdog struct {
 	last    Traffic
 	since   time.Time     // the first sent packet without a received packet after it; zero: none
-	latency time.Duration // before since; an answer that a busy peer gives late says nothing about the path
+	latency time.Duration // the latency before since, because a late answer of a busy peer says nothing about the path
 	redials int           // since that packet
 	pending bool          // no handshake has followed the last redial
 	slow    int           // the number of redials after eagerFor
@@ -166,7 +166,7 @@ func (w *Watchdog) adviseOnPings(now time.Time, pings Status, handshake time.Tim
 	}
 	due := pings.LastReply.Add(DefaultInterval)
 	if handshake.After(due) && !handshake.After(now) {
-		due = handshake // the pings before may have been lost in the outage that it ended
+		due = handshake // earlier pings may have been lost in the outage that this handshake ended
 	}
 	if w.woke.After(due) {
 		due = w.woke
@@ -184,9 +184,9 @@ func (w *Watchdog) adviseOnPings(now time.Time, pings Status, handshake time.Tim
 
 func (w *Watchdog) adviseOnTraffic(now time.Time, t Traffic, latency time.Duration) Advice {
 	if t.Received < w.last.Received || t.Sent < w.last.Sent {
-		w.last = Traffic{} // another device, or a redial: the counters begin again
+		w.last = Traffic{} // the counters begin again after a redial, or for another device
 	}
-	// A packet that comes before the handshake of a redial was sent with the keys of before.
+	// A packet that comes before the handshake of a redial was sent with the former keys.
 	heard, sent := t.Received > w.last.Received && !w.pending, t.Sent > w.last.Sent
 	w.last = t
 	switch {

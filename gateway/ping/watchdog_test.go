@@ -7,8 +7,8 @@ import (
 )
 
 // watch simulates a tunnel that sends or hears every 100 ms, as the letters say (s, h, b for both, . for
-// neither; o for a packet that was sent with the keys of before). It returns the advice after each letter, also as
-// letters.
+// neither; o for a packet that was sent with the former keys). It returns the advice after each letter, also
+// as letters.
 func watch(letters string, latency time.Duration) string {
 	var w Watchdog
 	var t Traffic
@@ -85,7 +85,8 @@ func TestWatchdogLeavesTimeForAnAnswerFromFarAway(t *testing.T) {
 	}
 }
 
-// A program that did not run has not read the answers that came meanwhile. If it never runs in time, it dials, too.
+// A program that did not run has not read the answers of that time, so it does not dial at once. If it always
+// runs late, it dials.
 func TestWatchdogLeavesTimeForAnswersThatWereNotRead(t *testing.T) {
 	start := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
