@@ -180,7 +180,7 @@ func TestAFloodKeepsNobodyOut(t *testing.T) {
 				}
 			}
 			flood(5 * time.Second)
-			n.expect(true) // who has met is not hurt
+			n.expect(true) // the flood does not affect an existing session
 			started := n.now
 			for dials := uint32(0); n.now.Sub(started) < 3*time.Second; dials++ {
 				from := fmt.Sprintf("%s:%d", moved[0], 40_000+dials/2)
@@ -225,7 +225,7 @@ func TestARelayIsOfNoUseToFloodOthers(t *testing.T) {
 			}
 			n.send(int(i%2), from, initiationOf(10_000+i))
 			sent[from]++
-			n.send(int(i%2), from, responseOf(i, 10_000+i-1)) // for what it may have been sent, by who knows it
+			n.send(int(i%2), from, responseOf(i, 10_000+i-1)) // answers the initiations that the address may have got, with the right indices
 			n.send(int(i%2), from, dataFor(10_000+i, uint64(i), 1400))
 			n.wait(500 * time.Microsecond)
 		}
@@ -408,7 +408,7 @@ func TestStrangersThatMeetKeepNoGatewayOut(t *testing.T) {
 	n.expect(true)
 	meet()
 	n.expect(true)
-	for i := range uint32(10) { // and the gateways' next ones
+	for i := range uint32(10) { // and the gateways' next sessions
 		n.wait(time.Second)
 		n.send(1, server, initiationOf(1000+i))
 		if !n.handshake(0, client, server, 2000+i, 3000+i) {
