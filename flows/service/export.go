@@ -90,11 +90,14 @@ func Off(c flows.ClusterFacts) (why string, fix []command.Hint) {
 	switch {
 	case !c.Can().ImportServices:
 		return fmt.Sprintf("Liqo connects %s, and its gateways exchange no Services", c.Name()), nil
+	case c.Software == flows.Operator && !c.Operator.Services:
+		why = "its operator exchanges no Services"
 	case found.Exports.Undefined || found.Imports.Undefined:
-		return fmt.Sprintf("%s has no Services by name: its API server does not serve ServiceExport and ServiceImport", c.Name()),
-			[]command.Hint{command.Hintf("switch them on: %s", c.Ours("install", "--services"))}
+		why = "its API server does not serve ServiceExport and ServiceImport"
+	default:
+		return "", nil
 	}
-	return "", nil
+	return fmt.Sprintf("%s has no Services by name: %s", c.Name(), why), []command.Hint{command.Hintf("switch them on: %s", c.Ours("install", "--services"))}
 }
 
 // Export exports a Service of cluster A. It waits until the operator has judged the export, and until B
@@ -303,11 +306,10 @@ func notImported(live *mcsv1beta1.ServiceExport, name types.NamespacedName, f fl
 	policy := services.Policy{Own: own(b), Allowed: map[wire.ClusterID]services.Namespaces{a.ID: end.ImportsFrom()}}
 	there := found(b)
 	exists, known := b.HasNamespace(name.Namespace)
+	if why, fix := Off(b); why != "" {
+		return why, command.Join(fix, "; ")
+	}
 	switch {
-	case !b.Can().ImportServices:
-		return fmt.Sprintf("Liqo connects %s, and its gateways exchange no Services", b.Name()), command.Hint{}
-	case there.Imports.Undefined:
-		return fmt.Sprintf("%s has no Services by name", b.Name()), command.Hintf("switch them on: %s", b.Ours("install", "--services"))
 	case !there.Imports.Read:
 		return fmt.Sprintf("%s was not read: %s", b.Name(), there.Imports.Unread), command.Hint{}
 	case end.Configuration == nil:

@@ -138,6 +138,24 @@ func found(t *testing.T, p *simulated.Pair, side flows.Side) services.Found {
 	return *f.Sides[side].Services.Value()
 }
 
+// The definitions stay when an installation is removed, so they do not show that the operator exchanges Services.
+func TestAClusterWithoutServicesByNameIsTold(t *testing.T) {
+	p := connected(t)
+	f := look(t, p, web)
+	a := &f.Sides[flows.A]
+	if why, _ := service.Off(*a); why != "" {
+		t.Errorf("with an operator that exchanges Services: %s", why)
+	}
+	a.Operator.Services = false
+	why, fix := service.Off(*a)
+	if why != "rome has no Services by name: its operator exchanges no Services" || len(fix) != 1 || !strings.Contains(fix[0].String(), "install --services") {
+		t.Errorf("got %q, %v", why, fix)
+	}
+	if plan := service.Export(service.ExportParams{Name: web}, f); plan.Failure() == nil || plan.Failure().Code != flows.CodeServicesOff {
+		t.Errorf("export: got %+v", plan.Failure())
+	}
+}
+
 func TestWhatCantBeExportedIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	for _, c := range []struct {
 		name   string
