@@ -13,7 +13,6 @@ import (
 	"github.com/liqo-tui/liqo-tui/flows"
 	"github.com/liqo-tui/liqo-tui/flows/install"
 	"github.com/liqo-tui/liqo-tui/flows/rights"
-	"github.com/liqo-tui/liqo-tui/flows/trial"
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
 )
@@ -56,7 +55,7 @@ func Preflight(p flows.Params, f flows.Facts, reviews [2]*rights.Review) []Resul
 func (in preflight) pointless(r Result) bool {
 	unknown := r.State == Inconclusive || r.State == Skipped
 	return r.ID == Admission && in.facts.Tried == nil || r.ID == Release && (unknown || r.State == Pass) || unknown && (r.ID == flows.CodeKernel || r.ID == Room) ||
-		withoutOVN(r) || r.ID == flows.CodeImage && !in.triesImage(r.Sides[0]) || r.ID == APIReached && in.facts.Reach == nil ||
+		withoutOVN(r) || r.ID == flows.CodeImage && r.State != Fail && !in.triesImage(r.Sides[0]) || r.ID == APIReached && in.facts.Reach == nil ||
 		(r.ID == Lending || r.ID == NewKey) && in.params.Lending == nil
 }
 
@@ -213,18 +212,22 @@ func (in preflight) triesImage(side flows.Side) bool {
 }
 
 func (in preflight) image(side flows.Side) Result {
-	c := in.cluster(side).ImageTrial
-	switch t := c.Value(); {
-	case !in.triesImage(side):
+	for _, s := range in.plan.Steps {
+		if s.Side == side && s.Status == flows.Failed && s.Code == flows.CodeImage {
+			return result(Fail, s.Reason, s.Fix...)
+		}
+	}
+	s, tries := in.plan.Step(install.ImageStep(side))
+	tried := in.cluster(side).ImageTrial
+	switch {
+	case !tries:
 		return pass("nothing is installed") // pointless removes this result
-	case c.Unknown() != "":
-		return result(Inconclusive, trial.NotTried+c.Unknown())
-	case t == nil:
+	case s.Status == flows.Waiting:
 		return result(Inconclusive, "a node pulls it before anything is applied")
-	case t.Failed != "" || t.Refused != "":
-		return result(Fail, t.Text(), t.Fix(in.cluster(side).Flags())...)
+	case tried.Unknown() != "" || tried.Value().Refused != "":
+		return result(Inconclusive, s.Reason)
 	default:
-		return pass(t.Text())
+		return pass(s.Reason)
 	}
 }
 

@@ -86,6 +86,22 @@ func TestTrialsAreJudged(t *testing.T) {
 	}
 }
 
+// A build without a published image has none to try.
+func TestAnImageThatNobodyNamedFails(t *testing.T) {
+	pair := flowtest.NewPair()
+	pair.B.Bare()
+	i, err := install.New(render.InstallParams{ClusterID: "milan"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := nodePort()
+	params.Install[flows.B] = i
+	got := text(slices.DeleteFunc(check.Preflight(params, factsOf(pair), [2]*rights.Review{}), func(r check.Result) bool { return r.State != check.Fail }))
+	if !strings.Contains(got, "LT-P009") || !strings.Contains(got, "no published image") || strings.Count(got, "LT-P") != 1 {
+		t.Errorf("got %s", got)
+	}
+}
+
 // Without a trial, there is no finding about it.
 func TestWhatNobodyTriedIsNoFinding(t *testing.T) {
 	if got := text(check.Preflight(nodePort(), factsOf(flowtest.NewPair()), [2]*rights.Review{})); strings.Contains(got, "LT-P009") || strings.Contains(got, "LT-P022") {

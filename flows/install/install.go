@@ -407,7 +407,7 @@ func (i *Installation) obstacle(side flows.Side, c flows.ClusterFacts) *flows.St
 		return s
 	}
 	if i.params.Image == "" {
-		return new(flows.Refuse(side, flows.CodeUsage, "image", flows.FailedUsage, noImage, command.Text("push an image to a registry from which the nodes can pull it, and name it: --image REGISTRY/liqo-gateway:TAG")))
+		return new(flows.Refuse(side, flows.CodeImage, "image", flows.FailedUsage, noImage, command.Text("push an image to a registry from which the nodes can pull it, and name it: --image REGISTRY/liqo-gateway:TAG")))
 	}
 	if c.ID != "" && c.ID != i.params.ClusterID {
 		return new(flows.Refuse(side, flows.CodeUsage, "cluster ID", flows.FailedUsage,
