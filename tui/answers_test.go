@@ -11,7 +11,7 @@ import (
 
 func TestWhatWasChosenIsOfferedTheNextTime(t *testing.T) {
 	var kept flows.Params
-	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
+	inChoice(t, nil, func(t *testing.T, d *driver) {
 		none := func(when string) {
 			t.Helper()
 			if a, b, p, ok := d.model.Answers(); ok {
@@ -20,7 +20,7 @@ func TestWhatWasChosenIsOfferedTheNextTime(t *testing.T) {
 		}
 		d.keys("enter", "down", "enter")
 		none("before any was given")
-		d.keys("enter", "left", "up", "up", "ctrl+u") // the server, and the MTU
+		d.keys("n", "C", "left", "up", "up", "ctrl+u") // the server, and the MTU
 		for _, digit := range "1280" {
 			d.keys(string(digit))
 		}
@@ -55,9 +55,9 @@ func TestWhatWasChosenIsOfferedTheNextTime(t *testing.T) {
 		}
 	}
 	inWorld(t, again(nil), func(t *testing.T, d *driver) {
-		d.keys("enter", "down", "enter")
-		d.has("what you chose for these clusters the last time")
-		d.keys("enter")
+		d.at(wizard.Plan)
+		d.has("what you chose for these clusters the last time", "server on rome")
+		d.keys("C")
 		d.has("(•) rome", "1280")
 		d.keys("enter")
 		d.has("server on rome")

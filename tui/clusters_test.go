@@ -31,26 +31,77 @@ func fresh(prepare func(*flowtest.Pair, *world)) func(*flowtest.Pair, *world) se
 	}
 }
 
+// inChoice is a program whose admin chooses the two clusters, also if there are only two.
+func inChoice(t *testing.T, prepare func(*flowtest.Pair, *world), test func(*testing.T, *driver)) {
+	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
+		d.toChoice()
+		test(t, d)
+	})
+}
+
+// oslo is a third cluster.
+func oslo() *flowtest.Cluster {
+	c := flowtest.NewPair().A
+	c.Be(func(f *flows.ClusterFacts) { f.ID, f.UID = "oslo", "uid-of-oslo" })
+	return c
+}
+
+// toChoice shows the list of clusters also if the program has chosen the only pair.
+func (d *driver) toChoice() {
+	if d.model.wizard.Step != wizard.Clusters {
+		d.keys("esc")
+	}
+	d.at(wizard.Clusters)
+}
+
 func TestArrowsAndEnterConnectTwoClusters(t *testing.T) {
-	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
+	inChoice(t, nil, func(t *testing.T, d *driver) {
 		d.has("Choose the first of the two clusters", "┃ ", "kind-rome", "kind-milan", "ready")
 		d.keys("enter")
 		d.has("kind-rome is chosen. Choose the other cluster")
 		d.keys("down", "enter")
-		d.at(wizard.Preflight)
-		d.has("passed", "LT-P001")
-		d.keys("enter")
-		d.at(wizard.Settings)
-		d.keys("enter")
 		d.at(wizard.Plan)
+		d.has("Apply these changes?", "┃ Yes, apply", "8 to create", "passed")
+		d.keys("n")
 		d.has("Apply: 8 changes", "As a command: liqo-tui network connect --context kind-rome", "--remote-context kind-milan")
-		d.keys("enter")
+		d.keys("i")
+		d.has("passed", "LT-P001")
+		d.keys("enter", "enter")
 		d.has("Apply these changes?", "┃ Yes, apply")
 		d.keys("pause", "enter")
 		d.wait(30 * time.Second)
 		d.at(wizard.Live)
 		d.has("untested: each gateway gets answers")
 	})
+}
+
+// The first key never changes anything.
+func TestTwoKeysConnectTheOnlyTwoClusters(t *testing.T) {
+	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
+		d.at(wizard.Plan)
+		d.has("kind-rome  https://172.18.0.10:6443", "kind-milan  https://172.18.0.20:6443", "liqo-tui chose these two", "passed")
+		d.keys("enter")
+		d.has("Apply these changes?")
+		d.keys("pause", "enter")
+		d.wait(30 * time.Second)
+		d.at(wizard.Live)
+	})
+	// More than one pair is the admin's choice, also as long as there may be another.
+	for name, prepare := range map[string]func(*flowtest.Pair, *world){
+		"three clusters": func(_ *flowtest.Pair, w *world) {
+			w.add(session.Context{Ref: refOf("kind-oslo"), Server: "https://172.18.0.30:6443"}, oslo())
+		},
+		"one has not answered": func(p *flowtest.Pair, w *world) {
+			w.add(session.Context{Ref: refOf("edge"), Server: "https://192.0.2.1:6443"}, hanging{p.B})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, fresh(prepare), func(_ *testing.T, d *driver) {
+				d.at(wizard.Clusters)
+				d.has("Choose the first of the two clusters")
+			})
+		})
+	}
 }
 
 func TestAClusterThatCantBeChosenSaysWhy(t *testing.T) {
@@ -82,7 +133,7 @@ func TestAClusterThatCantBeChosenSaysWhy(t *testing.T) {
 		"it went away": {func(_ *flowtest.Pair, w *world) { delete(w.clusters, refOf("kind-milan")) }, "no context kind-milan"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, fresh(test.prepare), func(t *testing.T, d *driver) {
+			inChoice(t, test.prepare, func(t *testing.T, d *driver) {
 				d.keys("enter", "down", "enter")
 				d.has(test.want)
 				d.at(wizard.Clusters)
@@ -122,7 +173,7 @@ func TestAMissingPluginIsNoRefusal(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, fresh(test.prepare), func(t *testing.T, d *driver) {
+			inChoice(t, test.prepare, func(t *testing.T, d *driver) {
 				d.keys("down")
 				d.wait(session.AskTimeout + time.Second)
 				d.has("✗ "+test.word, test.why)
@@ -145,19 +196,20 @@ func crowd(p *flowtest.Pair, w *world) {
 }
 
 func TestClustersThatDoNotAnswerHoldNobodyUp(t *testing.T) {
-	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
+	inChoice(t, crowd, func(t *testing.T, d *driver) {
 		d.has("kind-rome", "ready", "edge-00", "asking") // before any time has passed
 		d.keys("enter", "enter")                         // the selection has moved on to what can be B
-		d.at(wizard.Preflight)
+		d.at(wizard.Plan)
 		d.wait(20 * time.Second)
-		d.keys("esc")
+		d.has("Apply these changes?")
+		d.keys("n", "esc")
 		d.wait(16 * time.Second)
 		d.has("no answer")
 	})
 }
 
 func TestOnlyWhatIsShownIsWatched(t *testing.T) {
-	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
+	inChoice(t, crowd, func(t *testing.T, d *driver) {
 		d.keys("enter", "enter")
 		var watched []string
 		for _, c := range d.model.fleet.Members {
@@ -172,7 +224,7 @@ func TestOnlyWhatIsShownIsWatched(t *testing.T) {
 }
 
 func TestTheFilterFindsClustersByAnyOfTheirNames(t *testing.T) {
-	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
+	inChoice(t, crowd, func(t *testing.T, d *driver) {
 		d.keys("/", "m", "i", "l", "a", "n")
 		d.has("filter: milan", "┃ ", "kind-milan")
 		d.hasNot("kind-rome", "edge-00")
@@ -192,7 +244,7 @@ func TestAFileIsAdded(t *testing.T) {
 		w.files[turin.Ref.File] = []session.Context{turin}
 		w.clusters[turin.Ref] = p.B
 	}
-	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
+	inChoice(t, prepare, func(t *testing.T, d *driver) {
 		d.keys("F")
 		d.send(tea.PasteMsg{Content: "/mnt/usb/nothing.yaml"})
 		d.keys("enter")
@@ -222,7 +274,7 @@ func TestThePathOfAFileIsCompleted(t *testing.T) {
 		}
 	}
 	t.Setenv("HOME", dir)
-	inWorld(t, fresh(nil), func(_ *testing.T, d *driver) {
+	inChoice(t, nil, func(_ *testing.T, d *driver) {
 		d.keys("F")
 		d.has("tab complete the path")
 		d.send(tea.PasteMsg{Content: "~/cl"})
@@ -243,7 +295,7 @@ func TestThePathOfAFileIsCompleted(t *testing.T) {
 }
 
 func TestAKubeconfigThatChangesIsFollowed(t *testing.T) {
-	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
+	inChoice(t, nil, func(t *testing.T, d *driver) {
 		d.keys("down")
 		d.world.mu.Lock()
 		rest := d.world.contexts[:1]
@@ -262,7 +314,7 @@ func TestAKubeconfigThatChangesIsFollowed(t *testing.T) {
 }
 
 func TestAContextThatIsInUseStays(t *testing.T) {
-	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
+	inChoice(t, nil, func(t *testing.T, d *driver) {
 		d.keys("enter")
 		d.world.mu.Lock()
 		d.world.contexts = nil
@@ -273,14 +325,13 @@ func TestAContextThatIsInUseStays(t *testing.T) {
 }
 
 func TestTheWayBackKeepsWhatWasChosen(t *testing.T) {
-	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
-		d.keys("enter", "down", "enter")
-		d.keys("enter", "enter")
+	inChoice(t, nil, func(t *testing.T, d *driver) {
+		d.keys("enter", "down", "enter", "n")
 		d.at(wizard.Plan)
-		d.keys("esc")
-		d.at(wizard.Settings)
-		d.keys("esc")
-		d.at(wizard.Preflight)
+		d.keys("C", "esc")
+		d.at(wizard.Plan)
+		d.keys("i", "esc")
+		d.at(wizard.Plan)
 		d.keys("esc")
 		d.has("kind-rome is chosen. Choose the other cluster")
 		d.keys("esc")
@@ -299,7 +350,8 @@ func TestTheProgramOpensTheDashboardWhereThereAreConnections(t *testing.T) {
 		want    wizard.Step
 	}{
 		"connected": {func(p *flowtest.Pair, _ *world) { connectedPair(t)(p) }, nil, wizard.Away},
-		"nothing":   {nil, nil, wizard.Clusters},
+		"nothing":   {crowd, nil, wizard.Clusters},
+		"one pair":  {nil, nil, wizard.Plan},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(p *flowtest.Pair, w *world) session.Options {
@@ -339,7 +391,7 @@ func TestWhoHasBegunIsNotTakenToTheDashboard(t *testing.T) {
 }
 
 func TestThePaletteRunsWhatItsNameSays(t *testing.T) {
-	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
+	inChoice(t, nil, func(t *testing.T, d *driver) {
 		d.keys(":")
 		d.has("What to do?", "add a kubeconfig file", "filter", "quit")
 		d.keys("k", "u", "b", "e")
@@ -362,6 +414,73 @@ func TestTheDashboardIsOneKeyAway(t *testing.T) {
 		d.at(wizard.Clusters)
 		d.keys("d")
 		d.at(wizard.Away)
+	})
+}
+
+func TestTheOnlyPairThatNothingConnectsIsChosen(t *testing.T) {
+	inWorld(t, fresh(func(p *flowtest.Pair, w *world) {
+		connectedPair(t)(p)
+		other := oslo()
+		other.Be(func(f *flows.ClusterFacts) { f.Servers = p.B.Facts().Servers }) // it has a gateway for rome, too
+		w.add(session.Context{Ref: refOf("kind-oslo"), Server: "https://172.18.0.30:6443"}, other)
+	}), func(_ *testing.T, d *driver) {
+		d.at(wizard.Plan)
+		d.has("kind-milan  https://172.18.0.20:6443", "kind-oslo  https://172.18.0.30:6443", "liqo-tui chose these two")
+	})
+}
+
+// The dashboard's key for a new connection leads to the only pair, too, and back from there to the list.
+func TestTheOnlyPairIsOfferedFromTheDashboard(t *testing.T) {
+	inChoice(t, nil, func(_ *testing.T, d *driver) {
+		d.keys("d", "n")
+		d.at(wizard.Plan)
+		d.has("liqo-tui chose these two")
+		d.keys("C", "esc")
+		d.has("liqo-tui chose these two") // still
+		d.keys("esc")
+		d.has("Choose the first of the two clusters")
+		d.wait(10 * time.Second) // and it is not chosen again
+		d.at(wizard.Clusters)
+		d.keys("esc")
+		d.at(wizard.Away)
+	})
+}
+
+// A cluster that was chosen in place of another has not been asked what the user may do there.
+func TestEachPairHasItsOwnChecks(t *testing.T) {
+	prepare := func(_ *flowtest.Pair, w *world) {
+		w.add(session.Context{Ref: refOf("kind-oslo"), Server: "https://172.18.0.30:6443"}, reviewer{Cluster: oslo(), missing: noServers})
+	}
+	inChoice(t, prepare, func(_ *testing.T, d *driver) {
+		d.keys("enter", "enter")
+		d.has("Apply these changes?")
+		d.keys("n", "esc", "down", "enter")
+		d.at(wizard.Preflight)
+		d.hasNot("1 failed")
+		d.wait(time.Second)
+		d.has("rome", "oslo", "1 failed")
+		d.hasNot("Apply these changes?")
+	})
+}
+
+// A check that fails after the plan was shown stops the plan.
+func TestAFailedCheckStopsThePlan(t *testing.T) {
+	inBubble(t, session.Options{}, nil, func(_ *testing.T, d *driver) {
+		d.world.replace("kind-milan", reviewer{Cluster: d.pair.B, missing: noServers})
+		d.keys("r")
+		d.wait(time.Second)
+		d.has("✗ Fix what failed first", "1 failed")
+		d.keys("enter")
+		d.at(wizard.Preflight)
+		d.has("LT-P006", "has failed: fix this first")
+		d.keys("esc")
+		d.at(wizard.Plan)
+		d.world.replace("kind-milan", reviewer{Cluster: d.pair.B})
+		d.keys("r")
+		d.wait(time.Second)
+		d.has("✓ Ready")
+		d.keys("enter")
+		d.has("Apply these changes?")
 	})
 }
 

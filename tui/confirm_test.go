@@ -68,6 +68,7 @@ func TestAProtectedClusterThatIsLeftAloneIsNotAskedFor(t *testing.T) {
 
 func TestTheListSaysWhatIsProtected(t *testing.T) {
 	inWorld(t, func(*flowtest.Pair, *world) session.Options { return protecting("kind-milan") }, func(t *testing.T, d *driver) {
+		d.toChoice()
 		d.has("ready, protected")
 		d.keys("down")
 		d.has("you type its name")

@@ -23,7 +23,7 @@ func TestTheWizardLendsResources(t *testing.T) {
 	inBubble(t, session.Options{}, withLiqo, func(_ *testing.T, d *driver) {
 		d.view(120, 60)
 		d.at(wizard.Plan)
-		d.keys("esc")
+		d.keys("C")
 		d.at(wizard.Settings)
 		d.has("(•) connect pods only")
 		d.hasNot("CPUs")
@@ -46,7 +46,7 @@ func TestTheWizardLendsResources(t *testing.T) {
 		d.has("rome uses resources of milan", "0 of 3", "milan lends resources to rome")
 	})
 	inBubble(t, session.Options{}, nil, func(_ *testing.T, d *driver) {
-		d.keys("esc")
+		d.keys("C")
 		d.at(wizard.Settings)
 		d.hasNot("Purpose")
 	})

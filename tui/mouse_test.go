@@ -14,7 +14,7 @@ import (
 )
 
 func TestTheMouseIsForWhoAsksForIt(t *testing.T) {
-	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
+	inChoice(t, crowd, func(t *testing.T, d *driver) {
 		if got := d.model.View().MouseMode; got != tea.MouseModeNone {
 			t.Errorf("got mouse mode %v, which takes selecting from the terminal", got)
 		}
@@ -107,7 +107,7 @@ func TestAClickOnThePaneOpensIt(t *testing.T) {
 }
 
 func TestClicksOnTheListOfClusters(t *testing.T) {
-	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
+	inChoice(t, crowd, func(t *testing.T, d *driver) {
 		d.keys("m")
 		d.click("kind-milan")
 		if got := d.selected(); !strings.Contains(got, "kind-milan") || d.model.wizard.Pair() != [2]flows.ContextRef{} {

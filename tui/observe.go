@@ -31,9 +31,6 @@ const (
 	// has no watches.
 	retryInterval = 2 * time.Second
 	tickInterval  = time.Second
-	// relistInterval is how often the kubeconfig files are read again while their
-	// contexts are shown.
-	relistInterval = 5 * time.Second
 )
 
 // report is the difference between two observations of one cluster.
@@ -180,7 +177,8 @@ func (m Model) updateNews(msg newsMsg) (Model, tea.Cmd) {
 	case pair && m.wizard.Planned(m.env()):
 		m.wizard = m.wizard.Replan(m.env())
 	case m.wizard.Step == wizard.Clusters:
-		m = m.greet()
+		next, cmd := m.greet()
+		m, cmds = next, append(cmds, cmd)
 	}
 	return m, tea.Batch(cmds...)
 }
@@ -225,15 +223,15 @@ func (m Model) recall() Model {
 	return m
 }
 
-// greet opens the dashboard if a cluster has a connection, unless the admin has
-// already begun something else.
-func (m Model) greet() Model {
+// greet goes on from the list of clusters. It opens the dashboard if a cluster has a connection, or lets the wizard
+// choose the only pair, unless the admin has already begun something else.
+func (m Model) greet() (Model, tea.Cmd) {
 	m.wizard = m.wizard.Listed(m.env())
 	connected := slices.ContainsFunc(m.fleet.Members, func(c *session.Member) bool { return len(c.Good.Connections) > 0 })
-	if m.options.Start == session.StartAny && !m.touched && connected {
+	if m.options.Start == session.StartAny && !m.touched && connected && m.wizard.Step == wizard.Clusters {
 		m.wizard.Step = wizard.Away
 	}
-	return m
+	return m.update(wizard.GreetMsg{})
 }
 
 // unopened returns the facts about a cluster that can't be opened.

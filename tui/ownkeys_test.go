@@ -40,7 +40,7 @@ func checkTogether(t testing.TB, m Model) {
 }
 
 func TestOwnKeysWorkAndHelpShowsThem(t *testing.T) {
-	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
+	inChoice(t, nil, func(t *testing.T, d *driver) {
 		d.keys("Q")
 		if d.quit {
 			t.Error("Q quits though nobody wants it to")
@@ -48,6 +48,7 @@ func TestOwnKeysWorkAndHelpShowsThem(t *testing.T) {
 	})
 	own := keys.Own{"quit": {"Q", "f10"}, "add-file": {"+"}, "down": {"w"}}
 	inWorld(t, func(*flowtest.Pair, *world) session.Options { return session.Options{Keys: own} }, func(t *testing.T, d *driver) {
+		d.toChoice()
 		d.has("Q/f10 quit", "+ add a kubeconfig file")
 		before := d.selected()
 		d.keys("w")

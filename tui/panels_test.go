@@ -48,7 +48,7 @@ func TestNoLineOfAPanelWraps(t *testing.T) {
 			d.keys("esc", "esc")
 		}
 	})
-	inWorld(t, fresh(func(p *flowtest.Pair, _ *world) { p.B.Bare() }), func(_ *testing.T, d *driver) {
+	inChoice(t, func(p *flowtest.Pair, _ *world) { p.B.Bare() }, func(_ *testing.T, d *driver) {
 		for _, page := range []string{"clusters", "the other cluster", "preflight", "settings", "plan"} {
 			look(d, page)
 			if page == "clusters" {

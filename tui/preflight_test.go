@@ -25,19 +25,24 @@ func (r reviewer) Review(context.Context, []rights.Permission) (rights.Review, e
 	return rights.Review{User: "ada", Missing: r.missing}, r.err
 }
 
+// noServers is the right that the plan needs on the server's cluster.
+var noServers = []rights.Permission{{Verb: "create", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-rome"}}
+
 func inPreflight(t *testing.T, prepare func(*flowtest.Pair, *world), test func(*testing.T, *driver)) {
-	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
+	inChoice(t, prepare, func(t *testing.T, d *driver) {
 		d.keys("enter", "down", "enter")
+		if d.model.wizard.Step == wizard.Plan { // no check has failed
+			d.keys("n", "i")
+		}
 		d.at(wizard.Preflight)
 		test(t, d)
 	})
 }
 
 func TestWhatTheUserMayNotDoIsSaidBeforeThePlan(t *testing.T) {
-	missing := []rights.Permission{{Verb: "create", Group: "networking.liqo.io", Resource: "gatewayservers", Namespace: "liqo-tenant-rome"}}
 	prepare := func(p *flowtest.Pair, w *world) {
 		w.replace("kind-rome", reviewer{Cluster: p.A})
-		w.replace("kind-milan", reviewer{Cluster: p.B, missing: missing})
+		w.replace("kind-milan", reviewer{Cluster: p.B, missing: noServers})
 	}
 	inPreflight(t, prepare, func(_ *testing.T, d *driver) {
 		d.view(120, 40)
@@ -53,7 +58,7 @@ func TestWhatTheUserMayNotDoIsSaidBeforeThePlan(t *testing.T) {
 		d.wait(time.Second)
 		d.hasNot("failed")
 		d.keys("enter")
-		d.at(wizard.Settings)
+		d.at(wizard.Plan)
 	})
 }
 
@@ -67,7 +72,7 @@ func TestRightsThatCantBeToldAreNoFailure(t *testing.T) {
 		d.view(120, 40)
 		d.has("unknown  milan", "LT-P006")
 		d.keys("enter")
-		d.at(wizard.Settings)
+		d.at(wizard.Plan)
 	})
 }
 
@@ -134,7 +139,7 @@ func TestTheChecksFollowTheClusters(t *testing.T) {
 		d.pair.B.Behave(func(b *flowtest.Behaviour) { b.Unreachable = nil })
 		d.wait(3 * time.Second)
 		d.keys("enter")
-		d.at(wizard.Settings)
+		d.at(wizard.Plan)
 	})
 }
 

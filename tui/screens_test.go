@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,24 +21,27 @@ var everySize = [][2]int{{200, 60}, {120, 40}, {80, 24}, {60, 20}, {40, 12}, {20
 // takes nothing but the colours.
 func TestTheWizardAtEverySize(t *testing.T) {
 	bare := func(p *flowtest.Pair, _ *world) { p.B.Bare() }
-	toForm := []string{"enter", "down", "enter", "enter"}
+	toPlan := []string{"enter", "down", "enter", "n"}
+	toForm := append(slices.Clip(toPlan), "C")
 	for name, test := range map[string]struct {
 		prepare func(*flowtest.Pair, *world)
 		keys    []string
 		after   time.Duration
+		offered bool // the program has chosen the clusters
 	}{
-		"clusters":          {crowd, []string{"enter", "down"}, 2 * time.Second},
-		"clusters-refusal":  {crowd, []string{"enter", "enter"}, 0},
-		"clusters-bare":     {bare, []string{"down"}, 0},
-		"clusters-filter":   {crowd, []string{"/", "m", "i"}, 0},
-		"clusters-file":     {nil, []string{"a"}, 0},
-		"preflight":         {nil, []string{"enter", "down", "enter"}, 0},
-		"preflight-explain": {nil, []string{"enter", "down", "enter", "e"}, 0},
-		"gateway":           {nil, toForm, 0},
-		"gateway-problem":   {nil, append(toForm, "down", "down", "ctrl+u", "x", "down"), 0},
-		"plan-install":      {bare, append(toForm, "enter"), 0},
-		"palette":           {nil, []string{":"}, 0},
-		"help-clusters":     {nil, []string{"?"}, 0},
+		"clusters":          {crowd, []string{"enter", "down"}, 2 * time.Second, false},
+		"clusters-refusal":  {crowd, []string{"enter", "up", "enter"}, 0, false},
+		"clusters-bare":     {bare, []string{"down"}, 0, false},
+		"clusters-filter":   {crowd, []string{"/", "m", "i"}, 0, false},
+		"clusters-file":     {nil, []string{"a"}, 0, false},
+		"preflight":         {nil, append(slices.Clip(toPlan), "i"), 0, false},
+		"preflight-explain": {nil, append(slices.Clip(toPlan), "i", "e"), 0, false},
+		"gateway":           {nil, toForm, 0, false},
+		"gateway-problem":   {nil, append(slices.Clip(toForm), "down", "down", "ctrl+u", "x", "down"), 0, false},
+		"plan-install":      {bare, toPlan, 0, false},
+		"plan-offered":      {nil, nil, 0, true},
+		"palette":           {nil, []string{":"}, 0, false},
+		"help-clusters":     {nil, []string{"?"}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, ascii := range []bool{false, true} {
@@ -46,6 +50,9 @@ func TestTheWizardAtEverySize(t *testing.T) {
 					o.ASCII = ascii
 					return o
 				}, func(t *testing.T, d *driver) {
+					if !test.offered {
+						d.toChoice()
+					}
 					d.keys(test.keys...)
 					d.wait(test.after)
 					goldens(t, d, "wizard-"+name, ascii)
@@ -77,7 +84,7 @@ func goldens(t *testing.T, d *driver, name string, ascii bool) {
 }
 
 func TestWhatIsLightIsSeenOnLight(t *testing.T) {
-	inWorld(t, fresh(crowd), func(t *testing.T, d *driver) {
+	inChoice(t, crowd, func(t *testing.T, d *driver) {
 		dark := d.model.View().Content
 		d.send(tea.BackgroundColorMsg{Color: ansi.HexColor("#ffffff")})
 		light := d.model.View().Content

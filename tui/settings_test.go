@@ -20,8 +20,8 @@ import (
 
 // inForm is a program that asks how two clusters are to be connected.
 func inForm(t *testing.T, test func(*testing.T, *driver)) {
-	inWorld(t, fresh(nil), func(t *testing.T, d *driver) {
-		d.keys("enter", "down", "enter", "enter")
+	inChoice(t, nil, func(t *testing.T, d *driver) {
+		d.keys("enter", "down", "enter", "n", "C")
 		d.at(wizard.Settings)
 		test(t, d)
 	})
@@ -168,9 +168,9 @@ func TestTheWayBackToTheFormKeepsItsAnswers(t *testing.T) {
 		d.to(labelPort)
 		d.keys("ctrl+u", "4", "2", "4", "2", "enter")
 		d.at(wizard.Plan)
-		d.keys("esc")
+		d.keys("C")
 		d.has("4242")
-		d.keys("esc", "esc", "enter", "enter") // the same second cluster again
+		d.keys("esc", "esc", "enter", "n", "C") // the same second cluster again
 		d.has("4242")
 	})
 }
@@ -181,8 +181,8 @@ func TestAFormThatWasLeftKeepsWhatWasTyped(t *testing.T) {
 		d.keys("right")
 		d.to(labelPort)
 		d.keys("ctrl+u", "4", "2", "4", "2", "esc")
-		d.at(wizard.Preflight)
-		d.keys("enter")
+		d.at(wizard.Plan)
+		d.keys("C")
 		d.at(wizard.Settings)
 		d.has("(•) ClusterIP", "4242")
 	})
@@ -276,14 +276,14 @@ func TestAConnectionIsTakenAwayByItsPlan(t *testing.T) {
 
 func TestTheOperatorIsInstalledWhereNothingIs(t *testing.T) {
 	prepare := func(p *flowtest.Pair, _ *world) { p.B.Bare() }
-	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
+	inChoice(t, prepare, func(t *testing.T, d *driver) {
 		d.view(100, 40)
 		d.has("nothing installed")
 		d.keys("enter", "down")
 		d.has("installing the operator becomes a part of the plan")
-		d.keys("enter")
+		d.keys("enter", "n", "i")
 		d.has("the plan installs it")
-		d.keys("enter")
+		d.keys("esc", "C")
 		d.at(wizard.Settings)
 		d.has("ID of kind-milan", "milan", "tab next field")
 		d.keys("enter")
@@ -317,11 +317,13 @@ func TestAnImageIsAskedFor(t *testing.T) {
 		p.B.Bare()
 		w.image = ""
 	}
-	inWorld(t, fresh(unpublished), func(t *testing.T, d *driver) {
+	inChoice(t, unpublished, func(t *testing.T, d *driver) {
 		d.view(100, 40)
-		d.keys("enter", "down", "enter", "enter", "enter")
+		d.keys("enter", "down", "enter")
+		d.at(wizard.Preflight)
+		d.keys("enter")
 		d.at(wizard.Settings)
-		d.has("this build of liqo-tui has no published image: push one where the nodes can pull it, and name it here")
+		d.has("this build of liqo-tui has no published image:", "push one where the nodes can pull it, and name it here")
 		d.send(tea.PasteMsg{Content: "example.org/own:v3"})
 		d.keys("enter")
 		d.at(wizard.Plan)
@@ -364,16 +366,16 @@ func TestAnImageThatFailsLeadsToItsSetting(t *testing.T) {
 		d.wait(40 * time.Second)
 		d.at(wizard.Live)
 	}
-	inWorld(t, fresh(fails), func(_ *testing.T, d *driver) {
-		d.keys("enter", "down", "enter", "enter", "enter", "a", "pause", "y")
+	inChoice(t, fails, func(_ *testing.T, d *driver) {
+		d.keys("enter", "down", "enter", "y")
 		d.wait(5 * time.Second)
 		d.has("LT-P009", missing, "name another image")
 		d.keys("C")
 		another(d)
 	})
 	// So does the screen of checks, if a pod has tried the image there.
-	inWorld(t, fresh(fails), func(_ *testing.T, d *driver) {
-		d.keys("enter", "down", "enter", "v")
+	inChoice(t, fails, func(_ *testing.T, d *driver) {
+		d.keys("enter", "down", "enter", "n", "i", "v")
 		d.wait(5 * time.Second)
 		d.has("1 failed", "FAIL     milan ")
 		d.keys("enter")
@@ -386,8 +388,8 @@ func TestWhatIsNotRemovedAgainIsSaid(t *testing.T) {
 		p.B.Bare()
 		p.B.Behave(func(b *flowtest.Behaviour) { b.WrongKey = true })
 	}
-	inWorld(t, fresh(prepare), func(_ *testing.T, d *driver) {
-		d.keys("enter", "down", "enter", "enter", "enter", "a", "y")
+	inChoice(t, prepare, func(_ *testing.T, d *driver) {
+		d.keys("enter", "down", "enter", "y")
 		d.wait(2 * time.Second)
 		d.keys("ctrl+c")
 		d.wait(2 * time.Second)
@@ -454,8 +456,9 @@ func TestADeclinedRemovalIsNotContinued(t *testing.T) {
 
 func TestTheIDOfAClusterIsTheAdminsToChoose(t *testing.T) {
 	prepare := func(p *flowtest.Pair, _ *world) { p.B.Bare() }
-	inWorld(t, fresh(prepare), func(t *testing.T, d *driver) {
-		d.keys("enter", "down", "enter", "enter")
+	inChoice(t, prepare, func(t *testing.T, d *driver) {
+		d.view(100, 40)
+		d.keys("enter", "down", "enter", "n", "C")
 		d.to(labelIDB)
 		d.keys("ctrl+u")
 		d.send(tea.PasteMsg{Content: "Milano Centrale"})

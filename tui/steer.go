@@ -44,7 +44,7 @@ func (m Model) steer() (Model, tea.Cmd) {
 	unread := m.onBoard() && !m.dashboard.Detail && (len(m.fleet.Problems) > 0 || len(m.fleet.Members) == 0)
 	if (m.wizard.Step == wizard.Clusters || unread) && !m.fleet.Listing {
 		m.fleet.Listing = true
-		cmds = append(cmds, m.list(relistInterval-m.clock.Sub(m.fleet.Listed)))
+		cmds = append(cmds, m.list(session.RelistInterval-m.clock.Sub(m.fleet.Listed)))
 	}
 	interests := m.interests()
 	for _, known := range m.fleet.Members {
@@ -106,9 +106,9 @@ func (m Model) updateContexts(msg contextsMsg) (Model, tea.Cmd) {
 			cmds = append(cmds, closing(c.Cluster))
 		}
 	}
-	m.wizard = m.wizard.Listed(m.env())
 	m.dashboard.Know(m.fleet)
-	return m, tea.Batch(cmds...)
+	m, cmd := m.greet()
+	return m, tea.Batch(append(cmds, cmd)...)
 }
 
 // rewatch opens the clusters on the screen again and observes them, because the

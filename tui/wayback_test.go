@@ -165,14 +165,14 @@ func TestTheSummaryHasEachCommandOnItsOwnLine(t *testing.T) {
 }
 
 func TestTheClustersThatCanBeChosenComeFirst(t *testing.T) {
-	inWorld(t, fresh(func(p *flowtest.Pair, w *world) {
+	inChoice(t, func(p *flowtest.Pair, w *world) {
 		for _, dead := range []string{"aaa", "arn:aws:eks:eu-central-1:123456789012:cluster/rome-a"} {
 			w.add(session.Context{Ref: refOf(dead), Problem: "its user is missing"}, p.B)
 		}
 		w.contexts = append(w.contexts[2:], w.contexts[:2]...)
 		w.contexts[3].Current = true // kind-milan
 		p.A.Be(func(f *flows.ClusterFacts) { f.Operator.Problem = "pod liqo-tui-operator-7c9d: ImagePullBackOff" })
-	}), func(t *testing.T, d *driver) {
+	}, func(t *testing.T, d *driver) {
 		order := []string{"kind-milan", "kind-rome", "aaa", "arn:aws:eks:eu"}
 		at := -1
 		for _, name := range order {

@@ -9,6 +9,9 @@ const (
 	// AskTimeout limits one observation. It is longer than the 5 s after which an
 	// API server counts as unreachable.
 	AskTimeout = 15 * time.Second
+	// RelistInterval is how often the kubeconfig files are read again while their
+	// contexts are shown.
+	RelistInterval = 5 * time.Second
 	// ClockStep is how far a time has to be in the past to show that the clock was
 	// set back. Messages that overtake each other differ by much less.
 	ClockStep = time.Minute

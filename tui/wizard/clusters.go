@@ -25,6 +25,7 @@ type clustersScreen struct {
 	filter    keys.Line
 	filtering bool // keys are text for the filter
 	info      bool // the selected cluster is shown on the whole screen
+	used      bool // the admin has begun to choose
 }
 
 // clusterRow is one context in the list.
@@ -128,6 +129,30 @@ func (s clustersScreen) offer(c scene) clustersScreen {
 		s.selected = rows[free].Ref
 	}
 	return s
+}
+
+// onlyPair returns the two clusters that can be connected and have no gateways for each other. ok is false if there are
+// more such pairs, a cluster has not answered yet, or the files may have other contexts by now.
+func (c scene) onlyPair() (pair [2]flows.ContextRef, ok bool) {
+	rows := clustersScreen{}.rows(c)
+	if c.Now.Sub(c.Fleet.Listed) > session.RelistInterval || slices.ContainsFunc(rows, func(r clusterRow) bool { return r.Probing() }) {
+		return pair, false
+	}
+	rows = slices.DeleteFunc(rows, func(r clusterRow) bool { return r.refusal != "" })
+	for i, a := range rows {
+		c.pair[flows.A] = a.Ref
+		for _, b := range rows[i+1:] {
+			connected := a.Good.End(b.Good.ID).Gateway() != nil || b.Good.End(a.Good.ID).Gateway() != nil
+			if connected || c.refusal(b.Member) != "" {
+				continue
+			}
+			if ok {
+				return pair, false
+			}
+			pair, ok = [2]flows.ContextRef{a.Ref, b.Ref}, true
+		}
+	}
+	return pair, ok
 }
 
 // clusterStatus returns the state of a cluster in a word, with the reason.
@@ -252,6 +277,7 @@ func (s clustersScreen) update(c scene, msg tea.Msg) clustersScreen {
 	case keys.MoveMsg:
 		s = s.move(c, int(msg))
 	case session.ClickMsg:
+		s.used = true
 		return s.click(c, msg.Y)
 	case tea.PasteMsg:
 		if s.filtering {
@@ -259,6 +285,7 @@ func (s clustersScreen) update(c scene, msg tea.Msg) clustersScreen {
 			s = s.keep(s.rows(c))
 		}
 	case action:
+		s.used = true
 		switch msg {
 		case actInfo:
 			s.info = !s.info
@@ -281,6 +308,7 @@ func (s clustersScreen) update(c scene, msg tea.Msg) clustersScreen {
 
 func (s clustersScreen) move(c scene, by int) clustersScreen {
 	rows := s.rows(c)
+	s.used = true
 	if len(rows) > 0 {
 		s.selected = rows[min(max(s.index(rows)+by, 0), len(rows)-1)].Ref
 	}

@@ -139,9 +139,12 @@ func (q confirm) lines(c scene) []string {
 	}
 	lines := []string{t.Title.Render(question), ""}
 	if q.word == "" {
-		lines = append(lines, c.Theme.Row(!q.yes, "No", c.Width), c.Theme.Row(q.yes, act, c.Width), "")
+		lines = append(lines, c.Theme.Row(!q.yes, "Not yet", c.Width), c.Theme.Row(q.yes, act, c.Width), "")
 	} else {
 		lines = append(lines, q.wordLines(c)...)
+	}
+	if c.Body >= roomy {
+		lines = append(append(lines, c.counted(q.plan)), c.passed()...)
 	}
 	means := c.outlook(q.plan)
 	if room := c.Body - len(lines) - minList; len(means) >= room { // interruptions are shown on any screen

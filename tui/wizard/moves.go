@@ -30,6 +30,7 @@ const (
 	goBack move = iota
 	goClusters
 	goSettings
+	goChecks
 	goPlan
 	goLocally // the plan for cluster A only
 	goSwapped // the plan with the server on the other cluster

@@ -72,6 +72,8 @@ func (s planScreen) commands(c scene) []keys.Command {
 		return []keys.Command{back}
 	case c.Current.Failure() != nil && c.goal != session.Connect && c.on(flows.A).Latest.Problem == nil:
 		return []keys.Command{{Binding: keys.Named(k.LocalOnly, "remove on "+c.name(flows.A)+" only"), Msg: goLocally}, refresh, back}
+	case c.Current.Failure() != nil && c.goal == session.Connect:
+		return []keys.Command{{Binding: k.Settings, Msg: goSettings}, refresh, back}
 	case c.Current.Failure() != nil:
 		return []keys.Command{refresh, back}
 	}
@@ -91,11 +93,13 @@ func (s planScreen) commands(c scene) []keys.Command {
 		commands = append(commands, keys.Command{Binding: keys.Named(k.Apply, apply), Msg: goApply, Quiet: s.selected == applyRow})
 	}
 	commands = append(commands, back)
+	if c.goal == session.Connect {
+		commands = append(commands,
+			keys.Command{Binding: k.Settings, Msg: goSettings},
+			keys.Command{Binding: keys.Named(k.Info, "checks"), Msg: goChecks})
+	}
 	if same := c.command(); same != "" {
 		commands = append(commands, keys.Command{Binding: k.CopyCommand, Msg: session.CopyMsg(same)})
-	}
-	if c.goal == session.Connect {
-		commands = append(commands, keys.Command{Binding: k.Settings, Msg: goSettings})
 	}
 	commands = append(commands, refresh)
 	return append(commands, k.Moving()...)
@@ -123,9 +127,10 @@ func (s planScreen) update(c scene, msg tea.Msg) planScreen {
 
 // Heights of parts of the plan screen, in lines.
 const (
-	wantPane   = 7 // its heading, and enough lines to explain the plan
-	minList    = 5 // rows in addition to a pane
-	maxCommand = 3 // the help shows the whole command
+	wantPane   = 7  // its heading, and enough lines to explain the plan
+	minList    = 5  // rows in addition to a pane
+	roomy      = 12 // of the body, from which on the checks and the command are shown
+	maxCommand = 3  // the help shows the whole command
 )
 
 // planLayout divides the remaining height of the body between the list and the pane.
@@ -262,26 +267,34 @@ func (c scene) card(s flows.Step) []string {
 	return lines
 }
 
-// head counts the changes, and names the command that makes the same plan.
-func (s planScreen) head(c scene, height int) []string {
-	facts := slices.DeleteFunc(strings.Split(c.Current.Changes().String(), ", "), func(text string) bool { return strings.HasPrefix(text, "0 ") })
+// counted counts the changes of a plan, and names the server.
+func (c scene) counted(p flows.Plan) string {
+	facts := slices.DeleteFunc(strings.Split(p.Changes().String(), ", "), func(text string) bool { return strings.HasPrefix(text, "0 ") })
 	switch {
-	case c.Current.Done():
+	case p.Done():
 		facts = []string{"Nothing is left to do."}
-	case c.Current.Empty():
+	case p.Empty():
 		facts = []string{"Everything is applied."}
 	}
 	if c.goal == session.Connect {
 		facts = append(facts, fmt.Sprintf("server on %s, %s", c.name(c.params.Server), c.params.ServiceType))
 	}
-	lines := []string{c.Theme.Title.Render(strings.Join(facts, c.Theme.Dot))}
+	return c.Theme.Title.Render(strings.Join(facts, c.Theme.Dot))
+}
+
+// head counts the changes, and names the command that makes the same plan.
+func (s planScreen) head(c scene, height int) []string {
+	lines := append([]string{c.counted(c.Current)}, c.suggestion()...)
+	if height >= roomy {
+		lines = append(lines, c.passed()...)
+	}
 	if s.note != "" {
 		note := c.Theme.Wrap(s.note, c.Width, 0)
 		for _, line := range note {
 			lines = append(lines, c.Theme.Marks[draw.Warn].Render(line))
 		}
 	}
-	if height < 12 {
+	if height < roomy {
 		return lines
 	}
 	if same := c.command(); same != "" {
@@ -294,6 +307,31 @@ func (s planScreen) head(c scene, height int) []string {
 		lines = append(lines, c.Theme.RuleLine("", c.Width))
 	}
 	return lines
+}
+
+// suggestion names the clusters that the program chose.
+func (c scene) suggestion() []string {
+	if !c.suggested() || c.goal != session.Connect {
+		return nil
+	}
+	var lines []string
+	for _, side := range []flows.Side{flows.A, flows.B} {
+		m := c.on(side)
+		lines = append(lines, c.Theme.Title.Render(c.Theme.Plain(c.Fleet.Call(m)+"  "+m.Server)))
+	}
+	return append(lines, c.Theme.Wrap("liqo-tui chose these two: no other pair is left to connect. "+keys.Called(c.Keys.Back)+" shows all.", c.Width, 0)...)
+}
+
+// passed counts the checks before a connection, in a line.
+func (c scene) passed() []string {
+	if c.goal != session.Connect || len(c.checks) == 0 {
+		return nil
+	}
+	s, mark := preflightScreen{results: c.checks}, draw.OK
+	if s.failed() {
+		mark = draw.Fail
+	}
+	return []string{c.Theme.State(mark, s.tally(c.Theme.Dot), 0)}
 }
 
 func (s planScreen) rows(c scene) []string {

@@ -25,6 +25,8 @@ type preflightScreen struct {
 	problems bool // show only checks that did not pass
 	explain  bool // the selected check is explained on the whole screen
 
+	passing bool // the screen becomes the plan if no check fails
+
 	asked   int    // the number of the latest review
 	watches [2]int // of the clusters in that review
 	reviews [2]*rights.Review
@@ -48,6 +50,9 @@ type reviewMsg struct {
 
 // evaluate makes the checks with the latest facts.
 func (s preflightScreen) evaluate(c scene) preflightScreen {
+	if s.watches != c.watches() { // these answers are about another pair, or from before the clusters were opened again
+		s.reviews, s.errs = [2]*rights.Review{}, [2]error{}
+	}
 	s.results = check.Preflight(c.params, c.facts(), s.reviews)
 	if shown := s.shown(); s.index() < 0 && len(shown) > 0 {
 		// Failed checks come first.
@@ -57,19 +62,30 @@ func (s preflightScreen) evaluate(c scene) preflightScreen {
 	return s
 }
 
+// complete reports whether both clusters have answered all questions of the checks.
+func (s preflightScreen) complete(c scene) bool {
+	answered := func(side flows.Side) bool { return s.reviews[side] != nil || s.errs[side] != nil }
+	return c.planned() && answered(flows.A) && answered(flows.B)
+}
+
+// failed reports whether a check has failed.
+func (s preflightScreen) failed() bool {
+	return slices.ContainsFunc(s.results, func(r check.Result) bool { return r.State == check.Fail })
+}
+
 // ask asks both clusters whether the user may make the changes of the plan. It does so
 // when the checks are first shown, and again after a cluster was opened again.
 func (s preflightScreen) ask(c scene) (preflightScreen, tea.Cmd) {
 	clusters := [2]engine.Cluster{c.on(flows.A).Cluster, c.on(flows.B).Cluster}
-	watches := [2]int{c.on(flows.A).Watch.ID, c.on(flows.B).Watch.ID}
-	if !c.planned() || clusters[flows.A] == nil || clusters[flows.B] == nil || watches == s.watches {
+	if !c.planned() || clusters[flows.A] == nil || clusters[flows.B] == nil || s.watches == c.watches() {
 		return s, nil
 	}
 	s.asked++
-	s.watches, s.reviews, s.errs = watches, [2]*rights.Review{}, [2]error{}
+	s = s.evaluate(c)
+	s.watches = c.watches()
 	id, ctx := s.asked, c.Ctx
 	needs := rights.OfBoth(c.Current)
-	return s.evaluate(c), func() tea.Msg {
+	return s, func() tea.Msg {
 		ctx, cancel := context.WithTimeout(ctx, session.AskTimeout)
 		defer cancel()
 		msg := reviewMsg{asked: id}
@@ -86,11 +102,13 @@ func (s preflightScreen) update(c scene, msg tea.Msg) preflightScreen {
 			return s.evaluate(c)
 		}
 	case keys.MoveMsg:
+		s.passing = false
 		if shown := s.shown(); len(shown) > 0 {
 			i := max(0, s.index()) + int(msg)
 			s.selected = keyOf(shown[min(max(i, 0), len(shown)-1)])
 		}
 	case action:
+		s.passing = false
 		switch msg {
 		case actExplain:
 			s.explain = !s.explain
@@ -124,7 +142,7 @@ func (s preflightScreen) commands(k keys.Map) []keys.Command {
 	commands := []keys.Command{
 		{Binding: keys.Named(k.Enter, "continue"), Msg: actPass},
 		{Binding: keys.Named(k.Info, "explain"), Msg: actExplain},
-		{Binding: k.Back, Msg: goClusters},
+		{Binding: k.Back, Msg: goBack},
 		{Binding: keys.Named(k.Verify, "try with packets"), Msg: tryMsg{}},
 		{Binding: k.Refresh, Msg: session.RewatchMsg{}},
 		{Binding: keys.Named(k.Problems, map[bool]string{true: "all checks", false: "only problems"}[s.problems]), Msg: actProblems},
@@ -132,10 +150,10 @@ func (s preflightScreen) commands(k keys.Map) []keys.Command {
 	return append(commands, k.Moving()...)
 }
 
-// pass continues with the form, unless a check has failed. An image that can't be pulled
+// pass continues with the plan, unless a check has failed. An image that can't be pulled
 // is no obstacle, because the form is the place to name another image.
 func (s preflightScreen) pass(c scene) preflightScreen {
-	var next tea.Msg = goSettings
+	var next tea.Msg = goPlan
 	for _, r := range s.results {
 		if r.State == check.Fail && r.ID == flows.CodeImage {
 			next = editMsg(install.ImageSetting().Name)

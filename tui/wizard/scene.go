@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/liqo-tui/liqo-tui/flows"
+	"github.com/liqo-tui/liqo-tui/flows/check"
 	"github.com/liqo-tui/liqo-tui/flows/connect"
 	"github.com/liqo-tui/liqo-tui/internal/command"
 	"github.com/liqo-tui/liqo-tui/internal/wire"
@@ -15,6 +16,7 @@ import (
 type task struct {
 	options session.Options
 	pair    [2]flows.ContextRef // zero: not chosen
+	offered [2]flows.ContextRef // the pair that the program chose, until the admin chooses or a run begins
 	goal    session.Goal
 	wanted  connect.Goal // as the admin wants them
 	params  flows.Params // wanted, completed by facts and by existing gateways
@@ -30,6 +32,7 @@ type scene struct {
 	task
 	localOnly bool           // the plan does not change cluster B
 	made      []flows.Change // the only objects that the plan removes; nil: it removes all
+	checks    []check.Result // the checks before the plan
 }
 
 // half returns the scene for one of two blocks beside each other; ok is false if there is
@@ -51,6 +54,9 @@ func (c scene) framed() scene {
 // chosen reports whether a cluster was chosen for a side.
 func (c scene) chosen(s flows.Side) bool { return c.pair[s] != flows.ContextRef{} }
 
+// suggested reports whether the program chose the pair, because nothing else can be connected.
+func (c task) suggested() bool { return c.offered != [2]flows.ContextRef{} && c.offered == c.pair }
+
 // paired reports whether a cluster is one of the two clusters of the task.
 func (c task) paired(ref flows.ContextRef) bool {
 	return ref != flows.ContextRef{} && (c.pair[flows.A] == ref || c.pair[flows.B] == ref)
@@ -69,6 +75,9 @@ func (c scene) on(s flows.Side) session.Member { return c.Fleet.Member(c.pair[s]
 
 // planned reports whether both clusters have answered.
 func (c scene) planned() bool { return c.on(flows.A).Asked && c.on(flows.B).Asked }
+
+// watches identifies the watches of both clusters. A cluster that is opened again has another.
+func (c scene) watches() [2]int { return [2]int{c.on(flows.A).Watch.ID, c.on(flows.B).Watch.ID} }
 
 func (c scene) facts() flows.Facts {
 	return c.tried.addTo(flows.Facts{Sides: [2]flows.ClusterFacts{c.on(flows.A).Latest, c.on(flows.B).Latest}, At: c.Now}, c.pair)

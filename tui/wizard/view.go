@@ -157,9 +157,9 @@ func (w Wizard) Gist(e session.Env) string {
 
 // Answering returns the keys that answer the present question; nil if there is none.
 func (w Wizard) Answering(k keys.Map) []key.Binding {
-	q := w.confirm
+	q, no := w.confirm, keys.Named(k.No, "see the plan")
 	if w.Step == Reach {
-		q = w.reach.ask
+		q, no = w.reach.ask, k.No
 	}
 	switch {
 	case q == nil:
@@ -167,7 +167,7 @@ func (w Wizard) Answering(k keys.Map) []key.Binding {
 	case q.word != "":
 		return []key.Binding{keys.Named(k.Enter, "apply if the name is right"), keys.Named(k.Back, "no")}
 	}
-	return []key.Binding{keys.Named(k.Enter, "confirm"), k.Choose, k.Yes, k.No}
+	return []key.Binding{keys.Named(k.Enter, "confirm"), k.Choose, k.Yes, no}
 }
 
 // Typing reports whether keys are parts of a text.

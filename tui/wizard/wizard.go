@@ -78,7 +78,9 @@ func given(o session.Options) connect.Goal {
 	return g
 }
 
-func (w Wizard) scene(e session.Env) scene { return scene{e, w.task, w.plan.localOnly, w.plan.made} }
+func (w Wizard) scene(e session.Env) scene {
+	return scene{e, w.task, w.plan.localOnly, w.plan.made, w.preflight.results}
+}
 
 // Update handles messages of events and of commands.
 func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
@@ -94,8 +96,11 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 		var cmd tea.Cmd
 		w.apply, cmd = w.apply.takeLogs(c, msg)
 		return w, cmd
+	case GreetMsg:
+		return w.greet(c), nil
 	case reviewMsg:
 		w.preflight = w.preflight.update(c, msg)
+		return w.land(e), nil
 	case session.VerifiedMsg:
 		if v := &w.live.verify; v.Running() && msg.ID == v.ID {
 			v.Stop, v.Result, v.Err, v.Ended = nil, msg.Result, msg.Err, true
@@ -132,6 +137,8 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 	case session.ChooseMsg:
 		w.pair, w.visiting = [2]flows.ContextRef{}, false
 		w = w.toClusters()
+		w.clusters.used = false
+		return w.greet(w.scene(e)), nil
 	case session.StopMsg:
 		if w.apply.active() && w.Step == Apply {
 			w.apply.phase, w.apply.leave = phaseStopping, true
@@ -146,9 +153,10 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 		return w.interrupt(c)
 	case chosenMsg:
 		side := c.choosing()
+		w.offered = [2]flows.ContextRef{}
 		if w.pair[side] = flows.ContextRef(msg); w.scene(e).chosen(side.Other()) {
 			e.Post(session.PairMsg(w.pair))
-			return w.meet(e), nil
+			return w.meet(e).land(e), nil
 		}
 		w.clusters = w.clusters.offer(w.scene(e))
 	case submittedMsg:
@@ -158,6 +166,7 @@ func (w Wizard) Update(e session.Env, msg tea.Msg) (Wizard, tea.Cmd) {
 	case editMsg:
 		w = w.openSettings(e)
 		w.form.focus = string(msg)
+		w.form = w.form.check(w.form.focused(w.scene(e)))
 	case takeAwayMsg:
 		after := w.Step == Apply
 		w = w.begin(e, session.Goal(msg))
@@ -206,6 +215,9 @@ func (w Wizard) goTo(c scene, to move) (Wizard, tea.Cmd) {
 		return w.toClusters(), nil
 	case goSettings:
 		return w.openSettings(c.Env), nil
+	case goChecks:
+		w.Step, w.plan.pinned, w.preflight.passing = Preflight, true, false
+		w.preflight = w.preflight.evaluate(c)
 	case goPlan:
 		pinned := w.Step == Apply
 		w.Step, w.plan.pinned = Plan, true
@@ -224,6 +236,9 @@ func (w Wizard) goTo(c scene, to move) (Wizard, tea.Cmd) {
 		w.plan.note = ""
 		switch {
 		case w.Current.Done():
+		case w.goal == session.Connect && w.preflight.failed():
+			w.Step, w.plan.pinned, w.preflight.passing = Preflight, true, false
+			w.preflight = w.preflight.pass(c)
 		case w.Current.Empty(): // the plan has only waits
 			return w.startRun(c, w.Current)
 		default:
@@ -256,13 +271,22 @@ func (w Wizard) back(c scene) Wizard {
 		}
 	case Settings:
 		switch {
+		case w.plan.pinned:
+			w.Step, w.form.left = Plan, true
 		case w.visiting && !w.landed:
 			return w.toClusters()
 		case w.fixed:
 			return w.toLive(c.Env)
+		default:
+			w.Step, w.form.left = Preflight, true
 		}
-		w.Step, w.form.left = Preflight, true
-		w.preflight = w.preflight.evaluate(c)
+		return w.replan(c.Env)
+	case Preflight:
+		if !w.plan.pinned {
+			return w.toClusters()
+		}
+		w.Step = Plan
+		return w.replan(c.Env)
 	case Plan:
 		switch {
 		case w.plan.afterRun: // the choice of what to do after the run is still open
@@ -272,13 +296,11 @@ func (w Wizard) back(c scene) Wizard {
 			return w.toClusters()
 		case c.planned() && (w.goal != session.Connect || w.fixed):
 			return w.toLive(c.Env)
-		case c.planned() && w.Current.Failure() == nil:
-			return w.openSettings(c.Env)
 		}
 		return w.toClusters()
 	case Reach:
 		return w.backReach(c.Env)
-	case Away, Preflight, Apply, Live:
+	case Away, Apply, Live:
 	}
 	return w
 }
@@ -302,13 +324,18 @@ func (w Wizard) toClusters() Wizard {
 		w.pair, w.plan = [2]flows.ContextRef{}, planScreen{}
 		return w
 	}
-	w.Step, w.clusters.selected = Clusters, w.pair[flows.B]
-	w.pair[flows.B], w.plan, w.goal = flows.ContextRef{}, planScreen{}, session.Connect
+	w.Step, w.clusters.used = Clusters, true
+	if w.suggested() { // the admin has chosen none
+		w.clusters.selected, w.pair, w.offered = w.pair[flows.A], [2]flows.ContextRef{}, [2]flows.ContextRef{}
+	} else {
+		w.clusters.selected, w.pair[flows.B] = w.pair[flows.B], flows.ContextRef{}
+	}
+	w.plan, w.goal = planScreen{}, session.Connect
 	return w
 }
 
 // meet is the step after the choice of both clusters. It shows the connection if there
-// is one, otherwise the checks.
+// is one, otherwise the checks, which become the plan.
 func (w Wizard) meet(e session.Env) Wizard {
 	w.goal, w.plan = session.Connect, planScreen{}
 	if w.pair != w.met {
@@ -317,10 +344,48 @@ func (w Wizard) meet(e session.Env) Wizard {
 	}
 	w.Step = Plan
 	if w = w.replan(e); w.Step == Plan {
-		w.Step, w.preflight.selected = Preflight, checkKey{}
+		w.Step = Preflight
+	}
+	if w.Step == Preflight {
+		w.preflight.selected, w.preflight.passing = checkKey{}, true
 		w.preflight = w.preflight.evaluate(w.scene(e))
 	}
 	return w
+}
+
+// land shows the plan if the checks before it have ended and none has failed. If the admin has chosen the clusters
+// and the plan only adds objects, it comes with its question.
+func (w Wizard) land(e session.Env) Wizard {
+	if w.Step != Preflight || !w.preflight.passing || !w.preflight.complete(w.scene(e)) {
+		return w
+	}
+	w.preflight.passing = false
+	if w.Current.Failure() != nil || w.preflight.failed() {
+		return w
+	}
+	w.Step, w.plan.pinned = Plan, true
+	if w = w.replan(e); !w.suggested() && !w.Current.Done() && onlyAdds(w.Current) {
+		w.confirm = w.scene(e).askFor(w.Current)
+	}
+	return w
+}
+
+// GreetMsg says that there is news of clusters, while they are shown for the choice.
+type GreetMsg struct{}
+
+// greet chooses the two clusters if all clusters have answered, exactly one pair of them can be connected and is not,
+// and the admin has not begun to choose.
+func (w Wizard) greet(c scene) Wizard {
+	if w.Step != Clusters || w.clusters.used || c.chosen(flows.A) {
+		return w
+	}
+	pair, ok := c.onlyPair()
+	if !ok {
+		return w
+	}
+	w.pair, w.offered = pair, pair
+	c.Post(session.PairMsg(w.pair))
+	return w.meet(c.Env).land(c.Env)
 }
 
 // begin shows the plan for a goal.
@@ -377,7 +442,7 @@ func (w Wizard) replan(e session.Env) Wizard {
 			w.Step = Live
 		}
 	}
-	if w.Step == Preflight {
+	if w.Step == Preflight || w.Step == Plan && w.goal == session.Connect {
 		w.preflight = w.preflight.evaluate(c)
 	}
 	return w
@@ -421,14 +486,14 @@ func (w Wizard) Planned(e session.Env) bool { return w.scene(e).planned() }
 // Replan makes the plan again, if both clusters have answered.
 func (w Wizard) Replan(e session.Env) Wizard {
 	if w.scene(e).planned() {
-		return w.replan(e)
+		return w.replan(e).land(e)
 	}
 	return w
 }
 
 // Ask asks the clusters for answers that the screen needs and the facts don't have.
 func (w Wizard) Ask(e session.Env) (Wizard, tea.Cmd) {
-	if w.Step != Preflight {
+	if w.Step != Preflight && (w.Step != Plan || w.goal != session.Connect) {
 		return w, nil
 	}
 	var cmd tea.Cmd
@@ -490,7 +555,7 @@ func (w Wizard) interrupt(c scene) (Wizard, tea.Cmd) {
 
 // startRun applies the current plan. approved is the plan that the admin has seen.
 func (w Wizard) startRun(c scene, approved flows.Plan) (Wizard, tea.Cmd) {
-	w.confirm = nil
+	w.confirm, w.offered = nil, [2]flows.ContextRef{}
 	if c.on(flows.A).Cluster == nil || c.on(flows.B).Cluster == nil { // they are being opened again
 		c.Post(session.NoteMsg("Contacting the clusters again. Look at the plan when they have answered."))
 		return w, nil
