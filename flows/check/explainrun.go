@@ -96,7 +96,7 @@ func runTexts() map[flows.Code]Text {
 			[]string{"liqo-tui network verify shows which direction fails, and from which packet size.", "A network policy or the firewall of a node may block the way between pod and gateway.", "Without Liqo, check that the pod network is a supported one: docs/requirements.md."},
 		},
 		flows.CodeServicesOff: {
-			"the cluster has no Services by name", "Its API server does not serve ServiceExport and ServiceImport, or Liqo connects the cluster. Nothing was changed.",
+			"the cluster has no Services by name", "Its operator was installed without --services, its API server does not serve ServiceExport and ServiceImport, or Liqo connects the cluster. Nothing was changed.",
 			[]string{"liqo-tui install --services switches Services by name on, where the liqo-tui operator runs.", "Liqo's gateways exchange no Services."},
 		},
 		flows.CodeExport: {
