@@ -43,8 +43,11 @@ func TestAHistoryThatCouldNotBeReadIsUnknown(t *testing.T) {
 		"a gateway that records":       {map[string]string{wire.HistoryKey: written}, nil, "", history.Cell{Up: 4 * time.Minute, Down: time.Minute}},
 		"a gateway that has not begun": {map[string]string{}, nil, "", history.Cell{}},
 		"an earlier release":           {nil, nil, "this gateway records nothing: it has no ConfigMap " + name + ", as gateways of Liqo and of earlier releases", history.Cell{}},
-		"no right": {nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, name, errors.New("no")),
-			"this user may not read ConfigMap liqo-tenant-milan/" + name, history.Cell{}},
+		"no right": {
+			nil, apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, name, errors.New("no")),
+			"this user may not read ConfigMap liqo-tenant-milan/" + name,
+			history.Cell{},
+		},
 		"no answer": {nil, context.DeadlineExceeded, "https://rome:6443 (context rome) does not answer", history.Cell{}},
 		"damaged":   {map[string]string{wire.HistoryKey: "x"}, nil, "ConfigMap liqo-tenant-milan/" + name + ": parse the recorded history: it does not have the form that gateways write", history.Cell{}},
 	} {

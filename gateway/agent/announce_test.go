@@ -558,8 +558,11 @@ func TestANodeSaysItsLevelWhileItsRulesAreInForce(t *testing.T) {
 		level  int
 		kernel wire.KernelState
 	}{
-		{nil, 0, wire.KernelInUse}, {new(""), wire.NodeLevel, wire.KernelInUse}, {new("no such device"), 0, wire.KernelInUse},
-		{new(""), wire.NodeLevel, wire.KernelInUse}, {new(""), wire.NodeLevel, wire.KernelClean},
+		{nil, 0, wire.KernelInUse},
+		{new(""), wire.NodeLevel, wire.KernelInUse},
+		{new("no such device"), 0, wire.KernelInUse},
+		{new(""), wire.NodeLevel, wire.KernelInUse},
+		{new(""), wire.NodeLevel, wire.KernelClean},
 	} {
 		if step.why != nil {
 			n.stands(standing(*step.why, nil, step.kernel))

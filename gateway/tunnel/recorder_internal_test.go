@@ -4,6 +4,7 @@ package tunnel
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"testing"
 	"time"
@@ -26,7 +27,9 @@ func TestOnlyTheHolderOfTheTunnelRecords(t *testing.T) {
 	}()
 	defer func() {
 		cancel()
-		<-done
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 	}()
 	<-pinged
 	recorded := func(within time.Duration) bool {

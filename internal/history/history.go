@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// Span is the time that a Record covers, in cells of Step.
+	// Span is the time that a Record covers.
 	Span = 24 * time.Hour
+	// Step is the length of a cell.
 	Step = 5 * time.Minute
 	// Interval is the shortest time between two writes of a Record. If a gateway's pod is lost, what it has recorded
 	// since its last write is unknown.
