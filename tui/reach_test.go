@@ -34,10 +34,12 @@ func TestTheWizardReachesAService(t *testing.T) {
 			d.has("Reach something? b chooses a Service")
 			d.keys("b")
 			d.wait(time.Second)
-			d.has("rome shop/web exported already", "milan shop/cart", "Nothing changes before you have seen the plan")
+			d.has("rome shop/web exported already", "milan shop/cart", "Nothing changes before you have seen the plan", "enter call it")
 			goldens(t, d, "reach-list", ascii)
 			d.view(120, 40)
-			d.keys("down", "down", "enter")
+			d.keys("down", "down")
+			d.has("enter show the plan")
+			d.keys("enter")
 			d.wait(time.Second)
 			d.has("milan exports shop/cart", "pods of rome can call it", "Export it?", "kind: ServiceExport")
 			goldens(t, d, "reach-plan", ascii)
@@ -56,6 +58,11 @@ func TestTheWizardReachesAService(t *testing.T) {
 			d.view(120, 40)
 			d.keys("esc")
 			d.at(wizard.Live)
+			d.keys("esc")
+			d.at(wizard.Clusters)
+			if got, want := d.model.Summary(), "The exported Services stay exported. Nothing else was changed."; got != want {
+				t.Errorf("got %q at the end, want %q", got, want)
+			}
 		})
 	}
 }

@@ -285,7 +285,11 @@ func (s reachScreen) commands(c scene) []keys.Command {
 	case reachChoosing:
 		commands := []keys.Command{back}
 		if len(s.offers) > 0 {
-			commands = append([]keys.Command{{Binding: keys.Named(k.Enter, "show the plan"), Msg: reachPick{}}}, append(commands, k.Moving()...)...)
+			enter := "show the plan"
+			if s.offers[s.selected].Exported {
+				enter = "call it"
+			}
+			commands = append([]keys.Command{{Binding: keys.Named(k.Enter, enter), Msg: reachPick{}}}, append(commands, k.Moving()...)...)
 		}
 		return commands
 	case reachRunning:
@@ -420,7 +424,7 @@ func (s reachScreen) list(c scene) []string {
 		return append(lines, "Nothing can be chosen until both clusters exchange Services.")
 	}
 	if len(s.offers) > 0 {
-		add("", "Choose a Service: pods of the other cluster get an address for it, and a name. Nothing changes before you have seen the plan.")
+		add("", "Choose a Service: pods of the other cluster get an address for it, and a name. Nothing changes before you have seen the plan; a test pod calls a Service that is exported already.")
 	} else if s.err == nil {
 		add("", "No Service can be exported.")
 	}

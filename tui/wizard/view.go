@@ -245,7 +245,18 @@ func (w Wizard) Summary(e session.Env) string {
 	case w.apply.changed:
 		return "What was applied stays.\nContinue: " + c.commandFor(session.Connect) + "\n" + w.removals(c)
 	case w.Step == Plan && c.planned() && w.Current.Failure() == nil:
-		return "Nothing was changed.\nThe same as a command: " + c.command()
+		return w.unchanged() + "\nThe same as a command: " + c.command()
+	}
+	return w.unchanged()
+}
+
+// unchanged says that the last run has changed nothing, and what earlier ones have left.
+func (w Wizard) unchanged() string {
+	switch {
+	case w.reach.changed:
+		return "The exported Services stay exported. Nothing else was changed."
+	case w.apply.before:
+		return "The changes of earlier runs stay. Nothing else was changed."
 	}
 	return "Nothing was changed."
 }
