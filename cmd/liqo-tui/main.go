@@ -138,7 +138,7 @@ or those that you choose.
 	}
 	g.Add(root)
 	o := newPairFlags(root, false)
-	o.image = releasedImage
+	addImage(root, o)
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
 		return openProgram(cmd.Context(), io, &g, o, tui.StartAny, nil)
 	}

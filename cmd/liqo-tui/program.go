@@ -108,13 +108,18 @@ choice.`,
 		Args: noArguments,
 	}
 	o := newPairFlags(cmd, false)
-	cmd.Flags().StringVar(&o.image, "image", releasedImage, "image of operator, gateways and node agent, for clusters where nothing is installed")
+	addImage(cmd, o)
 	cmd.Flags().Lookup("context").Usage = "kubeconfig context of the local cluster (A; default: you choose)"
 	cmd.Flags().Lookup("remote-context").Usage = "kubeconfig context of the remote cluster (B; default: you choose)"
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return openProgram(cmd.Context(), io, g, o, tui.StartWizard, nil)
 	}
 	return cmd
+}
+
+// addImage adds the flag for the wizard's image. All commands that can become the wizard have it.
+func addImage(cmd *cobra.Command, o *pairFlags) {
+	cmd.Flags().StringVar(&o.image, "image", releasedImage, "image of operator, gateways and node agent, for clusters where nothing is installed")
 }
 
 func dashboardCommand(io streams, g *flags.Global) *cobra.Command {
@@ -125,7 +130,8 @@ func dashboardCommand(io streams, g *flags.Global) *cobra.Command {
 		Short: "Watch all connections of several clusters, on a terminal",
 		Args:  noArguments,
 	}
-	o := &pairFlags{image: releasedImage}
+	o := &pairFlags{}
+	addImage(cmd, o)
 	cmd.Flags().Var((*kubeconfigs)(&o.local), "kubeconfig", "kubeconfig file; may be repeated (default: as kubectl finds it)")
 	addRequests(cmd.Flags(), "", &o.others)
 	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "kubeconfig contexts to watch, separated by commas (default: all)")
