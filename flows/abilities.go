@@ -52,6 +52,8 @@ type Abilities struct {
 	Renumber bool
 	// ImportServices is the ability of the operator to export Services and to import those of peers.
 	ImportServices bool
+	// ExchangeServices is set if the installed operator exchanges Services, or if none is installed.
+	ExchangeServices bool
 
 	// Consume and Provide are the roles that the cluster has in lending.
 	Consume, Provide bool
@@ -103,13 +105,14 @@ func (c ClusterFacts) Can() Abilities {
 	can := abilities[c.Software]
 	if c.Software == Operator {
 		can.Consume, can.Provide = c.Operator.Peering.Consumes(), c.Operator.Peering.Provides()
+		can.ExchangeServices = c.Operator.Services
 	}
 	return can
 }
 
 var abilities = map[Software]Abilities{
 	// the installed operator will be asked whether it dials IPv6
-	NoSoftware: {ReportNodes: true, UseOurAgents: true, DialIPv6: true, RunOurGateway: true, Predictable: true, ReportOverlaps: true, Renumber: true, ImportServices: true},
+	NoSoftware: {ReportNodes: true, UseOurAgents: true, DialIPv6: true, RunOurGateway: true, Predictable: true, ReportOverlaps: true, Renumber: true, ImportServices: true, ExchangeServices: true},
 	Operator: {
 		Connect: true, UseOurAgents: true, HaveImage: true,
 		ReportNodes: true, FabricPort: true, RouteByReadiness: true, ChangeInPlace: true, FindMTU: true,

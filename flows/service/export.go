@@ -90,7 +90,7 @@ func Off(c flows.ClusterFacts) (why string, fix []command.Hint) {
 	switch {
 	case !c.Can().ImportServices:
 		return fmt.Sprintf("Liqo connects %s, and its gateways exchange no Services", c.Name()), nil
-	case c.Software == flows.Operator && !c.Operator.Services:
+	case !c.Can().ExchangeServices:
 		why = "its operator exchanges no Services"
 	case found.Exports.Undefined || found.Imports.Undefined:
 		why = "its API server does not serve ServiceExport and ServiceImport"
