@@ -3,6 +3,7 @@ package install_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -562,11 +563,12 @@ func TestARemovalWaitsForTheNodes(t *testing.T) {
 		{"it fails", map[string]wire.NodeStatus{"rome-1": {Kernel: wire.KernelInUse, Problem: "clean up the node: device busy"}, "rome-2": {Kernel: wire.KernelClean}}, nil, "rome-1: clean up the node: device busy", "", ""},
 		{"no agent", map[string]wire.NodeStatus{"rome-1": {Kernel: wire.KernelInUse}, "rome-2": {Kernel: wire.KernelClean}}, []string{"rome-1"}, "", "on all nodes but rome-1", "until the nodes start again: rome-1"},
 		{"older", map[string]wire.NodeStatus{"rome-1": {Level: wire.NodeLevel}, "rome-2": {Kernel: wire.KernelClean}}, nil, "", "not known for 1 of 2 nodes", ""},
+		{"none has reported", nil, nil, "", "not known: no agent has reported", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := flowtest.Facts(pair)
 			a := &f.Sides[flows.A]
-			a.Agents, a.AgentStatus, a.Unattended = []string{"rome-1", "rome-2"}, c.status, c.unattended
+			a.Agents, a.AgentStatus, a.Unattended = slices.Sorted(maps.Keys(c.status)), c.status, c.unattended
 			flows.Read(flows.AskInstallation{Side: flows.A}, there).Store(&f, f.At)
 			plan := install.PlanRemoval(f)
 			nodes, _ := plan.Step(flows.IDOf(flows.A, "nodes"))

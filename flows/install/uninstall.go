@@ -127,8 +127,10 @@ func cleanNodes(c flows.ClusterFacts) (s flows.Step, kept []string) {
 		}
 	case silent > 0:
 		s.Reason = fmt.Sprintf("not known for %d of %d nodes: their agents are older", silent, len(c.Agents))
-	case len(c.Agents) == 0 && c.AgentsUnknown:
+	case c.AgentsUnknown:
 		s.Reason = "not known: InternalNodes may not be read"
+	case len(c.Agents) == 0:
+		s.Reason = "not known: no agent has reported"
 	case len(stay) > 0:
 		s.Reason = "on all nodes but " + flows.Some(stay)
 	default:
